@@ -215,15 +215,18 @@ pub(crate) struct EnableChannel {
 /// most need a system call.
 #[derive(Args)]
 #[command(
-    override_usage = "piste add-context [OPTIONS] CONTEXT...\n       piste add-context --list",
+    override_usage = "piste add-context [OPTIONS] [-u | -k] CONTEXT...\n       piste add-context --list",
     after_help = "Examples:
   piste add-context procname,prio
   piste add-context -c hot perf:thread:task-clock perf:thread:page-faults
-  piste add-context app:shop:tenant"
+  piste add-context app:shop:tenant
+  piste add-context -k ppid,uid"
 )]
 pub(crate) struct AddContext {
     #[command(flatten)]
     pub(crate) session: SessionOption,
+    #[command(flatten)]
+    pub(crate) domain: DomainFlags,
     /// Channels to record the values in [default: default]
     #[arg(short, long = "channel", value_name = "CHANNEL", value_delimiter = ',')]
     pub(crate) channels: Vec<String>,

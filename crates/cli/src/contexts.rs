@@ -2,7 +2,7 @@
 //! `piste add-context`: more values beside each event of a channel.
 
 use piste_control::contexts::{Context, OF_KERNEL, OF_PROGRAMS};
-use piste_control::interface::{Domain, VarlinkClientInterface};
+use piste_control::interface::VarlinkClientInterface;
 use serde_json::{Value, json};
 
 use crate::arguments::AddContext;
@@ -24,17 +24,15 @@ pub(crate) fn add_context(arguments: AddContext, json: bool) -> Result<(), Failu
     }
     let mut client = connect()?;
     let (session, names) = (arguments.session.session, &arguments.channels);
-    let channels = with_named(
-        &mut client,
-        session.as_ref(),
-        &Domain::user,
-        names,
-        |client, channel| {
-            let (session, contexts) = (session.clone(), arguments.contexts.clone());
-            let reply = client.calls().add_contexts(session, channel, contexts).call()?;
-            Ok(reply.channel)
-        },
-    )?;
+    let domain = arguments.domain.chosen();
+    let channels = with_named(&mut client, session.as_ref(), &domain, names, |client, channel| {
+        let (session, contexts) = (session.clone(), arguments.contexts.clone());
+        let reply = client
+            .calls()
+            .add_contexts(session, channel, contexts, Some(domain.clone()))
+            .call()?;
+        Ok(reply.channel)
+    })?;
     told(&channels, json, |channel| {
         format!("{}: with {}", name_of(channel), printable(&contexts(channel)))
     })
@@ -61,7 +59,7 @@ fn list(json: bool) -> Result<(), Failure> {
         contexts.map(line).collect::<String>()
     };
     show(&format!(
-        "channels of programs:\n{}\nchannels of the kernel (enable-channel -k NAME --context ...):\n{}",
+        "channels of programs:\n{}\nchannels of the kernel (-k):\n{}",
         table(&mut of_programs()),
         table(&mut OF_KERNEL.iter())
     ))

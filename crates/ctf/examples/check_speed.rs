@@ -60,6 +60,7 @@ fn main() {
                 id,
                 name: "bench:event".to_owned(),
                 level: 13,
+                contexts: vec![],
                 fields: fields(kinds),
             });
         }

@@ -67,6 +67,9 @@ pub struct EventClass {
     pub name: String,
     /// Log level, 0 (emergency) to 14 (debug). Higher values are not written; events of the kernel have [`NO_LEVEL`].
     pub level: u8,
+    /// What its records have between the contexts of the stream and the fields.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contexts: Vec<Field>,
     /// The fields, in the order of their bytes.
     pub fields: Vec<Field>,
 }

@@ -94,6 +94,7 @@ fn layouts(contexts: Vec<Field>) -> Layouts {
             id,
             name: String::new(),
             level: 13,
+            contexts: vec![],
             fields,
         });
     }

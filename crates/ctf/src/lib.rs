@@ -20,7 +20,7 @@
 //! // An event of a channel without contexts, described once in the metadata file.
 //! let stream = StreamClass { id: 0, channel: "channel0".into(), contexts: vec![] };
 //! let field = Field { name: "id".into(), kind: FieldKind::Scalar { element: Element::Int32, base: Base::Decimal } };
-//! let order = EventClass { id: 0, name: "shop:order".into(), level: 13, fields: vec![field] };
+//! let order = EventClass { id: 0, name: "shop:order".into(), level: 13, contexts: vec![], fields: vec![field] };
 //! assert!(metadata::event_class(stream.id, &order).contains("name = \"shop:order\";"));
 //!
 //! // The program recorded order 42 at tick 1000, then something that is no event.

@@ -181,9 +181,12 @@ pub fn event_class(stream_id: u32, class: &EventClass) -> String {
     if class.level <= LEVEL_MAX {
         writeln!(text, "\tloglevel = {};", class.level).expect("a String takes all text");
     }
-    text += "\tfields := struct {\n";
-    text += &fields_text(&class.fields);
-    text += "\t};\n};\n\n";
+    for (scope, fields) in [("context", &class.contexts), ("fields", &class.fields)] {
+        if scope == "fields" || !fields.is_empty() {
+            write!(text, "\t{scope} := struct {{\n{}\t}};\n", fields_text(fields)).expect("a String takes all text");
+        }
+    }
+    text += "};\n\n";
     text
 }
 

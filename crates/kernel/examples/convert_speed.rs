@@ -178,6 +178,7 @@ fn channel() -> ChannelSpec {
         subbuf_bytes: SUBBUF_BYTES,
         subbuf_count: SUBBUF_COUNT,
         contexts: vec![Context::Tid],
+        added_contexts: Vec::new(),
         rules: vec![
             rule(EventSource::Tracepoint { pattern: pattern() }),
             rule(EventSource::Syscall {

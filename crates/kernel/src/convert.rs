@@ -115,12 +115,15 @@ pub(crate) const TID_FROM: u16 = 4;
 
 /// The class of the streams of `channel`.
 pub fn stream_class(channel: &ChannelSpec) -> StreamClass {
-    let fields = channel.contexts.iter().flat_map(|context| context_fields(*context));
     StreamClass {
         id: channel.stream_id,
         channel: channel.name.clone(),
-        contexts: fields.collect(),
+        contexts: fields_of(&channel.contexts),
     }
+}
+
+fn fields_of(contexts: &[Context]) -> Vec<Field> {
+    contexts.iter().flat_map(|context| context_fields(*context)).collect()
 }
 
 fn context_fields(context: Context) -> Vec<Field> {
@@ -142,7 +145,7 @@ fn context_fields(context: Context) -> Vec<Field> {
     }
 }
 
-/// Puts a channel's contexts at the begin of an event; see [`stream_class`].
+/// Puts a channel's contexts at the begin of an event: those of its [`stream_class`], then those that were added.
 fn put_contexts(contexts: &[Context], builder: &mut Builder) {
     for context in contexts {
         let within: Result<(), TooFar> = match context {

@@ -22,6 +22,9 @@ pub struct ChannelSpec {
     pub subbuf_count: u32,
     /// What each event carries beside its fields, in this order.
     pub contexts: Vec<Context>,
+    /// What was added since the channel was made. The classes of its events have it, so that its stream stays as it is.
+    #[serde(default)]
+    pub added_contexts: Vec<Context>,
     /// Which events it records.
     pub rules: Vec<Rule>,
     /// What it records of the memory that arguments of system calls point to; absent: their addresses only.
@@ -39,6 +42,11 @@ pub struct Memory {
 }
 
 impl ChannelSpec {
+    /// All that each event carries beside its fields, in the order of its bytes.
+    pub fn all_contexts(&self) -> impl Iterator<Item = Context> {
+        self.contexts.iter().chain(&self.added_contexts).copied()
+    }
+
     /// It records only some of the events that tell which threads have the CPUs, chosen by what is in them.
     pub fn filters_switches(&self) -> bool {
         let filtered = self.rules.iter().filter(|rule| rule.enabled && rule.filter.is_some());

@@ -92,6 +92,7 @@ fn trace_of(classes: &[(String, Vec<Field>)]) -> tempfile::TempDir {
             id: id as u32,
             name: name.clone(),
             level: NO_LEVEL,
+            contexts: vec![],
             fields: fields.clone(),
         };
         text += &metadata::event_class(stream.id, &class);

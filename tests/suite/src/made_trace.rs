@@ -182,6 +182,7 @@ fn description() -> String {
             id,
             name: name.to_owned(),
             level: NO_LEVEL,
+            contexts: vec![],
             fields,
         };
         metadata::event_class(stream, &class)

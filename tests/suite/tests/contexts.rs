@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use piste_suite::process::{Running, wait_until};
+use piste_suite::process::{self, Running, wait_until};
 use piste_suite::{Compilation, Event, Trace, Workplace, build_tree, kernel};
+use rustix::process::Signal;
 use serde_json::{Map, Value};
 
 /// Of the thread and its process, as events of the program have fields of the same names.
@@ -570,10 +571,10 @@ fn contexts_of_kernel_channels_say_what_the_thread_is() {
     place.piste_succeeds(&["enable-channel", "-k", "calls", "--context", contexts]);
     place.piste_succeeds(&["enable-event", "-k", "-c", "calls", "--syscall", "getresgid"]);
     place.piste_succeeds(&["enable-event", "contexts:*"]);
-    place.piste_succeeds(&["start"]);
     let mut program = place.start(program, &[]);
     let pid = program.pid();
     place.piste_succeeds(&["track", "-k", "--pid", &pid.to_string()]);
+    place.piste_succeeds(&["start"]);
     // What was read of the thread is taken for true for a tenth of a second.
     let mut known = BTreeMap::new();
     for change in ["rename", "renice", "unshare", "become"] {
@@ -630,6 +631,95 @@ fn contexts_of_kernel_channels_say_what_the_thread_is() {
         metadata.contains("piste_derived_contexts = \"pid, ppid, procname, "),
         "{metadata}"
     );
+}
+
+/// The stream stays; the classes of its events have what was added.
+#[test]
+fn contexts_are_added_to_a_kernel_channel_while_it_records() {
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
+    let trace = place.path("trace");
+    place.piste_succeeds(&["create", "web", "-o", text(&trace)]);
+    place.piste_succeeds(&["enable-event", "-k", "--syscall", "getresgid"]);
+    place.piste_succeeds(&["enable-event", "contexts:*"]);
+    let mut program = place.start(place.program("contexts.c"), &[]);
+    let pid = program.pid();
+    place.piste_succeeds(&["track", "-k", "--pid", &pid.to_string()]);
+    place.piste_succeeds(&["start"]);
+    let of_kernel = || {
+        let status = place.piste_json(&["status"]);
+        let channels = status["channels"].as_array().expect("channels").clone();
+        let mut of_kernel = channels
+            .into_iter()
+            .filter(|channel| channel["settings"]["domain"] == "kernel");
+        of_kernel.next().expect("a channel")
+    };
+    let say = |program: &mut Running| {
+        let read = || of_kernel()["events"].as_u64().expect("a count");
+        let before = read();
+        ask(program, &["say"]);
+        wait_until("the entry and the exit were read", || read() == before + 2);
+    };
+    say(&mut program);
+    place.piste_succeeds(&["add-context", "-k", "ppid,cpu_id"]);
+    say(&mut program);
+    let consumer = place.kernel_consumer();
+    process::send(consumer, Signal::KILL);
+    wait_until("another consumer is there", || {
+        !process::exists(consumer) && place.kernel_consumer() != consumer
+    });
+    say(&mut program);
+    place.piste_succeeds(&["add-context", "-k", "ppid,uid"]);
+    say(&mut program);
+    place.piste_succeeds(&["rotate"]);
+    say(&mut program);
+    program.finish().expect_success();
+    assert_eq!(
+        of_kernel()["settings"]["contexts"],
+        serde_json::json!(["tid", "cpu_id", "ppid", "uid"])
+    );
+    let refused = place.piste(&["add-context", "-k", "ppidd"]);
+    refused.expect_status(1);
+    place.piste_succeeds(&["destroy"]);
+    let own = i64::from(std::process::id());
+    let with_parent = serde_json::json!({ "cpu_id": null, "ppid": own });
+    let with_user = serde_json::json!({ "cpu_id": null, "ppid": own, "uid": 0 });
+    let expected = [
+        Value::Null,
+        with_parent.clone(),
+        with_parent,
+        with_user.clone(),
+        with_user,
+    ];
+    for name in ["syscall_entry_getresgid", "syscall_exit_getresgid"] {
+        let shown = place.piste_succeeds(&["view", "--format", "ndjson", text(&trace)]);
+        let events: Vec<Value> = shown
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+            .collect();
+        let calls = named(&events, name);
+        let added: Vec<Value> = calls
+            .iter()
+            .map(|call| {
+                assert_eq!(call["event_context"]["tid"], pid, "{call}");
+                let mut added = call["specific_context"].clone();
+                if let Some(fields) = added.as_object_mut() {
+                    fields.retain(|name, _| !name.ends_with("_tag"));
+                }
+                if let Some(cpu) = added.get_mut("cpu_id") {
+                    assert_eq!(*cpu, call["packet_context"]["cpu_id"], "{call}");
+                    *cpu = Value::Null;
+                }
+                added
+            })
+            .collect();
+        assert_eq!(added, expected, "{name}");
+    }
+    let filter = format!("ppid == {own} && $name =~ 'syscall_*'");
+    let filtered = place.piste_succeeds(&["stats", "--json", "--filter", &filter, text(&trace)]);
+    let stats: Value = serde_json::from_str(&filtered).expect("JSON");
+    assert_eq!(stats["events"], 8, "{stats:#}");
 }
 
 fn namespaces_of(pid: i32) -> BTreeMap<String, u64> {

@@ -274,6 +274,7 @@ impl VarlinkInterface for StandIn {
         _: Option<String>,
         _: Option<String>,
         _: Vec<String>,
+        _: Option<Domain>,
     ) -> varlink::Result<()> {
         not_asked(call)
     }

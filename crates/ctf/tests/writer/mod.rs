@@ -69,6 +69,7 @@ pub fn event(id: u32, name: &str, fields: &[(&str, FieldKind)]) -> EventClass {
         id,
         name: name.to_owned(),
         level: 13,
+        contexts: vec![],
         fields,
     }
 }

@@ -451,6 +451,7 @@ mod tests {
             id: 0,
             name: "shop:late".into(),
             level: 13,
+            contexts: vec![],
             fields: vec![Field {
                 name: "value".into(),
                 kind,

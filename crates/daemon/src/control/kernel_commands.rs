@@ -62,6 +62,21 @@ impl Daemon {
         self.answer_after_kernel(enabled, answer);
     }
 
+    /// Adds contexts to a kernel channel; answers when its events have them.
+    pub fn add_kernel_contexts(
+        &mut self,
+        session: &Asked,
+        channel: Option<&str>,
+        contexts: &[String],
+        answer: Answer<shown::ChannelSettings>,
+    ) {
+        let added = self.machine.find_own_session(session).and_then(|session| {
+            let (channel, request) = self.machine.add_kernel_contexts(session, channel, contexts)?;
+            Ok((session, kernel_words::settings(&channel), request))
+        });
+        self.answer_after_kernel(added, answer);
+    }
+
     /// Disables a kernel channel; answers when the kernel follows.
     pub fn disable_kernel_channel(&mut self, session: &Asked, name: &str, answer: Answer<shown::ChannelSettings>) {
         let disabled = self.machine.find_own_session(session).and_then(|session| {

@@ -19,8 +19,7 @@ pub fn settings(channel: &ChannelSpec) -> shown::ChannelSettings {
         subbuf_bytes: channel.subbuf_bytes.into(),
         subbuf_count: channel.subbuf_count.into(),
         contexts: channel
-            .contexts
-            .iter()
+            .all_contexts()
             .map(|context| context.name().to_owned())
             .collect(),
         call_memory: channel.memory.map(|memory| shown::CallMemory {

@@ -324,11 +324,13 @@ impl VarlinkInterface for Server {
         session: Option<String>,
         channel: Option<String>,
         contexts: Vec<String>,
+        domain: Option<Domain>,
     ) -> varlink::Result<()> {
         let asked = self.asked(session);
-        let answer = self
-            .inbox
-            .ask(move |daemon, answer| daemon.add_contexts(&asked, channel.as_deref(), &contexts, answer));
+        let answer = self.inbox.ask(move |daemon, answer| match domain {
+            None | Some(Domain::user) => daemon.add_contexts(&asked, channel.as_deref(), &contexts, answer),
+            Some(Domain::kernel) => daemon.add_kernel_contexts(&asked, channel.as_deref(), &contexts, answer),
+        });
         reply!(call, answer, settings => settings)
     }
 

@@ -155,9 +155,7 @@ impl Channel {
         notes.extend(findings);
         let mut converter = converter(&spec, frame, &probes);
         metadata.add_stream(&stream_class(&spec));
-        if spec.contexts.iter().any(|context| context.is_derived()) {
-            metadata.say_derived_contexts();
-        }
+        say_derived_contexts(&spec, metadata);
         converter.restore_classes(metadata.classes_of(spec.stream_id));
         let home = Home {
             channel: &spec,
@@ -303,6 +301,7 @@ impl Channel {
             ));
         }
         self.spec = spec;
+        say_derived_contexts(&self.spec, tools.metadata);
         let (probes, findings) = define(&self.spec, frame);
         self.probes = probes;
         self.notes.extend(findings);
@@ -725,6 +724,12 @@ fn define(spec: &ChannelSpec, frame: Frame<'_>) -> (Probes, Vec<String>) {
     );
     findings.extend(failed);
     (probes, findings)
+}
+
+fn say_derived_contexts(spec: &ChannelSpec, metadata: &mut Metadata) {
+    if spec.all_contexts().any(|context| context.is_derived()) {
+        metadata.say_derived_contexts();
+    }
 }
 
 fn converter(spec: &ChannelSpec, frame: Frame<'_>, probes: &Probes) -> Converter {

@@ -312,6 +312,7 @@ mod tests {
             id,
             name: "a\n\tid = 77;\n".into(),
             level: NO_LEVEL,
+            contexts: vec![],
             fields: vec![field],
         }
     }

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use piste_kernel::spec::{ChannelSpec, EventSource, Rule};
+use piste_kernel::spec::{ChannelSpec, Context, EventSource, Rule};
 
 use super::choice::Choice;
 use super::commands::DEFAULT_CHANNEL;
-use super::kernel_settings::{check_same, settle};
+use super::kernel_settings::{check_same, contexts_of, settle};
 use super::machine::Machine;
 use super::refusal::{Refusal, nearest};
 use super::rules::{InvalidPattern, PATTERNS};
@@ -177,11 +177,38 @@ impl Machine {
         let stream_id = state.kernel.channels.len() as u32;
         let channel = settle(wanted, stream_id, state.identity.snapshot)?;
         self.check_kernel_memory(&state.identity.owner, &channel)?;
-        check_contexts(&state.identity.owner, &channel)?;
+        check_contexts(&state.identity.owner, &channel.contexts)?;
         let added = channel.clone();
         self.record(Change::KernelChannelAdded { session, channel });
         let request = self.add_kernel_channel(session, stream_id);
         Ok((added, request))
+    }
+
+    /// Adds contexts to a kernel channel, in addition to those that it has. Its settings, and what to wait for, if the session records.
+    ///
+    /// # Errors
+    /// No such channel, no such context, or the owner may not record it.
+    pub fn add_kernel_contexts(
+        &mut self,
+        session: SessionId,
+        channel: Option<&str>,
+        names: &[String],
+    ) -> Result<(ChannelSpec, Option<RequestId>), Refusal> {
+        let channel = self.find_kernel_channel(session, channel.unwrap_or(DEFAULT_CHANNEL))?;
+        let mut contexts = contexts_of(names)?;
+        check_contexts(&self.session(session).identity.owner, &contexts)?;
+        let known: Vec<Context> = self.kernel_channel(session, channel).all_contexts().collect();
+        contexts.retain(|context| !known.contains(context));
+        if !contexts.is_empty() {
+            self.record(Change::KernelContextsAdded {
+                session,
+                channel,
+                contexts,
+            });
+            self.tell_kernel_channel(session, channel);
+        }
+        let request = self.confirm_at_kernel(session);
+        Ok((self.kernel_channel(session, channel).clone(), request))
     }
 
     /// Disables a kernel channel: it records nothing until it is enabled again. What to wait for, if the session records.
@@ -397,8 +424,8 @@ fn is_about_the_same(one: &EventSource, other: &EventSource) -> bool {
 }
 
 /// The kernel hides the namespaces of a process from other users: `/proc/PID/ns` needs what a debugger needs.
-fn check_contexts(owner: &Person, channel: &ChannelSpec) -> Result<(), Refusal> {
-    let hidden = channel.contexts.iter().find(|context| context.is_namespace());
+fn check_contexts(owner: &Person, contexts: &[Context]) -> Result<(), Refusal> {
+    let hidden = contexts.iter().find(|context| context.is_namespace());
     match (owner.uid(), hidden) {
         (Some(_), Some(hidden)) => Err(Refusal::NoPermission {
             what: format!("recording {}", hidden.name()),

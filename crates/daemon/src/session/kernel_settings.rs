@@ -69,6 +69,7 @@ pub(super) fn settle(wanted: &ChannelRequest, stream_id: u32, snapshot: bool) ->
         subbuf_bytes,
         subbuf_count,
         contexts: contexts(wanted)?.unwrap_or_else(|| vec![Context::Tid]),
+        added_contexts: Vec::new(),
         rules: Vec::new(),
         memory: memory(wanted)?.unwrap_or_else(|| Some(Memory::default())),
     })
@@ -76,16 +77,21 @@ pub(super) fn settle(wanted: &ChannelRequest, stream_id: u32, snapshot: bool) ->
 
 /// The contexts that were asked for, in the order in which they are recorded.
 fn contexts(wanted: &ChannelRequest) -> Result<Option<Vec<Context>>, Refusal> {
-    let Some(names) = &wanted.contexts else {
-        return Ok(None);
-    };
+    wanted.contexts.as_deref().map(contexts_of).transpose()
+}
+
+/// Contexts by their names, in the order in which they are recorded.
+///
+/// # Errors
+/// There is none of such a name.
+pub(super) fn contexts_of(names: &[String]) -> Result<Vec<Context>, Refusal> {
     for name in names {
         if Context::from_name(name).is_none() {
             return Err(invalid("context", name, &names_of(&Context::ALL)));
         }
     }
     let is_wanted = |context: &Context| names.iter().any(|name| name == context.name());
-    Ok(Some(Context::ALL.into_iter().filter(is_wanted).collect()))
+    Ok(Context::ALL.into_iter().filter(is_wanted).collect())
 }
 
 /// What was asked for of the memory that arguments point to.
@@ -135,11 +141,12 @@ pub(super) fn check_same(existing: &ChannelSpec, wanted: &ChannelRequest, sessio
         other(wanted.subbuf_count, existing.subbuf_count.into()),
         existing.subbuf_count.to_string(),
     )?;
-    let contexts = contexts(wanted)?;
+    let (contexts, existing_contexts) = (contexts(wanted)?, existing.all_contexts().collect::<Vec<_>>());
+    let is_missing = |context: &Context| !existing_contexts.contains(context);
     differs(
         "contexts",
-        contexts.is_some_and(|contexts| contexts != existing.contexts),
-        names_of(&existing.contexts),
+        contexts.is_some_and(|wanted| wanted.len() != existing_contexts.len() || wanted.iter().any(is_missing)),
+        names_of(&existing_contexts),
     )?;
     differs(
         "memory of system calls",

@@ -322,6 +322,7 @@ impl Machine {
             id,
             name: event.name.clone(),
             level: event.level,
+            contexts: vec![],
             fields: event.fields.clone(),
         };
         self.record(Change::ClassAdded {

@@ -97,6 +97,11 @@ pub enum Change {
         channel: u32,
         rules: Vec<spec::Rule>,
     },
+    KernelContextsAdded {
+        session: SessionId,
+        channel: u32,
+        contexts: Vec<spec::Context>,
+    },
     /// The session's channels of a domain are about these programs, or threads and CPUs, now.
     TrackedSet {
         session: SessionId,
@@ -268,6 +273,16 @@ impl Sessions {
                 channel,
                 rules,
             } => self.find(session)?.kernel.find(channel)?.rules = rules,
+            Change::KernelContextsAdded {
+                session,
+                channel,
+                contexts,
+            } => self
+                .find(session)?
+                .kernel
+                .find(channel)?
+                .added_contexts
+                .extend(contexts),
             Change::TrackedSet {
                 session,
                 domain,

@@ -344,6 +344,7 @@ pub fn channel(name: &str, sources: &[EventSource]) -> ChannelSpec {
         // Room for all that a test makes, however busy the machine is.
         subbuf_count: 256,
         contexts: vec![Context::Tid],
+        added_contexts: Vec::new(),
         rules: sources.iter().map(rule).collect(),
         memory: None,
     }

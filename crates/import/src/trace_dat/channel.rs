@@ -228,6 +228,7 @@ fn spec(named: Named, contents: &Contents, survey: &Survey) -> ChannelSpec {
         subbuf_bytes: 0,
         subbuf_count: 0,
         contexts: vec![Context::Tid],
+        added_contexts: Vec::new(),
         rules: vec![
             rule(EventSource::Syscall {
                 pattern: all(),

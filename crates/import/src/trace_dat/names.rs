@@ -62,6 +62,7 @@ fn class() -> EventClass {
         id: 0,
         name: "piste_statedump_thread_name".to_owned(),
         level: NO_LEVEL,
+        contexts: vec![],
         fields: vec![
             field("tid", FieldKind::Scalar { element, base }),
             field("name", FieldKind::String),

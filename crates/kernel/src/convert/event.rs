@@ -74,6 +74,7 @@ pub(super) fn finish(builder: Builder, name: &str, class_id: u32, detail: &Detai
         id,
         name: name.to_owned(),
         level: NO_LEVEL,
+        contexts: vec![],
         fields,
     };
     (plan, class)

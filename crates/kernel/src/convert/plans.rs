@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use piste_ctf::metadata::{class_fingerprint, event_class};
-use piste_ctf::{EventClass, Label};
+use piste_ctf::{EventClass, Field, Label};
 
 use super::detail::{Detail, Subject};
 use super::event::{self, Event};
 use super::returns::is_return;
 use super::syscall::{self, CallFormat, Side};
-use super::{Finding, class_id};
+use super::{Finding, class_id, fields_of};
 use crate::catalog::Catalog;
 use crate::format::EventFormat;
 use crate::layout::{CALLS, Layout};
@@ -28,6 +28,8 @@ pub(super) struct Plans {
     layout: Arc<Layout>,
     rules: Vec<Rule>,
     contexts: Vec<Context>,
+    /// The last of them, which classes of events have.
+    added: Vec<Field>,
     /// What is recorded of the memory that arguments of calls point to.
     memory: Option<Memory>,
     texts: Vec<Label>,
@@ -115,7 +117,8 @@ impl Plans {
             catalog,
             layout,
             rules: channel.rules.clone(),
-            contexts: channel.contexts.clone(),
+            contexts: channel.all_contexts().collect(),
+            added: fields_of(&channel.added_contexts),
             memory: channel.memory,
             probes,
             slots: Vec::new(),
@@ -315,6 +318,7 @@ impl Plans {
     /// `None` when every number that the class may have is that of another one.
     fn add(&mut self, (plan, mut class): (Plan, EventClass), detail: Detail) -> Option<u32> {
         let index = self.all.len() as u32;
+        class.contexts.clone_from(&self.added);
         let fingerprint = class_fingerprint(&event_class(0, &class));
         let mut ids = class_id::candidates(class.id, fingerprint);
         class.id = ids.find(|id| *self.classes.entry(*id).or_insert(fingerprint) == fingerprint)?;

@@ -231,6 +231,7 @@ pub fn classes() -> Vec<EventClass> {
             id,
             name: name.to_owned(),
             level: NO_LEVEL,
+            contexts: vec![],
             fields: fields.0,
         }
     };

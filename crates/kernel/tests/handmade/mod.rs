@@ -40,6 +40,7 @@ pub fn channel(contexts: &[Context]) -> ChannelSpec {
         subbuf_bytes: 65536,
         subbuf_count: 64,
         contexts: contexts.to_vec(),
+        added_contexts: Vec::new(),
         rules: vec![
             rule(EventSource::Tracepoint { pattern: pattern() }),
             rule(EventSource::Syscall {

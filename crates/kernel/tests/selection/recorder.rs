@@ -159,6 +159,7 @@ fn channel(rules: &[Rule]) -> ChannelSpec {
         subbuf_bytes: 16384,
         subbuf_count: 16,
         contexts: Vec::new(),
+        added_contexts: Vec::new(),
         rules: rules.to_vec(),
     }
 }

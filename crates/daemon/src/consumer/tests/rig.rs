@@ -496,6 +496,7 @@ pub(super) fn number_class() -> EventClass {
         id: NUMBER,
         name: "test:number".into(),
         level: 13,
+        contexts: vec![],
         fields: vec![Field {
             name: "number".into(),
             kind,
