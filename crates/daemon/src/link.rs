@@ -285,13 +285,16 @@ pub enum Purpose {
     },
 }
 
-/// A trigger waits for durations: the first of a session's channels has what begins, the second what ends. Only ends are told, which come that late.
+/// A trigger waits for durations: the first of a session's channels has what begins, the second what ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lapse {
     /// More than so much after the beginning.
     pub over_ns: u64,
     /// The field or context that is the same in both, in the same process.
     pub by: String,
+    /// The beginning is told as soon as the time is over, and its end does not matter any more. Otherwise, ends are told that come that late.
+    #[serde(default)]
+    pub overdue: bool,
 }
 
 /// An event that a trigger waits for.

@@ -336,6 +336,65 @@ fn what_takes_too_long_is_told_when_it_ends() {
     }
 }
 
+/// The program still waits for its answer when that is told.
+#[test]
+fn what_is_overdue_is_told_before_it_ends() {
+    let place = Workplace::new();
+    let answers = "-e shop:asked --end-event shop:answered --by id --over 300ms --overdue";
+    let answers: Vec<&str> = answers.split(' ').collect();
+    place.piste_succeeds(&[&["add-trigger", "stuck"], &answers[..]].concat());
+    let listener = Listener::start(&place, "stuck");
+    let program = place.start(place.program("answers.c"), &["10", "100000000"]);
+    let found = listener.matches(1).remove(0);
+    assert_eq!(
+        (&found["name"], &found["payload"]["id"], &found["duration_ns"]),
+        (&"shop:asked".into(), &3.into(), &300_000_000.into())
+    );
+    assert_eq!(found["pid"], program.pid());
+    program.signal(Signal::KILL);
+    let stuck = trigger(&place, "stuck");
+    assert_eq!(
+        (count(&stuck, "matched"), &stuck["condition"]["overdue"]),
+        (1, &true.into())
+    );
+    place.piste_succeeds(&["remove-trigger", "stuck"]);
+    assert_eq!(
+        listener.matches(1).len(),
+        1,
+        "what ends with its trigger is not overdue"
+    );
+    listener.end();
+}
+
+#[test]
+fn system_calls_that_do_not_end_are_told() {
+    let Some(place) = kernel::workplace() else { return };
+    place.piste_succeeds(&[
+        "add-trigger",
+        "stuck",
+        "--syscall",
+        "clock_nanosleep",
+        "--over",
+        "300ms",
+        "--overdue",
+        "--per-second",
+        "1000",
+    ]);
+    let listener = Listener::start(&place, "stuck");
+    let sleeper = place.start("sleep", &["100000"]);
+    let of_sleeper = || {
+        let mut matches = listener.of_kind("match");
+        matches.retain(|found| found["event_context"]["tid"] == sleeper.pid());
+        matches
+    };
+    wait_until("it is told", || !of_sleeper().is_empty());
+    assert_eq!(of_sleeper()[0]["name"], "syscall_entry_clock_nanosleep");
+    assert_eq!(of_sleeper()[0]["duration_ns"], 300_000_000);
+    assert_eq!(of_sleeper().len(), 1);
+    sleeper.signal(Signal::KILL);
+    listener.end();
+}
+
 #[test]
 fn system_calls_that_take_too_long_are_told_with_their_time() {
     let Some(place) = kernel::workplace() else { return };

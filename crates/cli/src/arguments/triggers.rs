@@ -35,6 +35,7 @@ Examples:
   piste add-trigger denied --syscall 'open*' --exit --filter 'ret == -13' --per-second 1
   piste add-trigger slow -e shop:asked --end-event shop:answered --by id --over 50ms --snapshot web
   piste add-trigger --syscall fsync --over 100ms
+  piste add-trigger stuck --syscall fsync --over 5s --overdue --snapshot web
   piste add-trigger cut --on-size web=1G --rotate web
   piste add-trigger tight --on-fill web=80%
   piste listen slow --run ./tell-the-team"
@@ -92,6 +93,9 @@ pub(crate) struct ConditionOptions {
     /// End a duration only with an event that has the same value of this field or context, in the same process [default: the thread]
     #[arg(long, value_name = "NAME", requires = "over")]
     pub(crate) by: Option<String>,
+    /// Match as soon as DURATION is over, whether the end has come or not: with the fields of the beginning, and once for each duration
+    #[arg(long, requires = "over")]
+    pub(crate) overdue: bool,
     /// Report these values with each match, in addition to the fields of the event: see `piste add-context --list`; or none [default: vtid,procname; for
     /// kernel events tid,procname]
     #[arg(long = "context", value_name = "CONTEXT", value_delimiter = ',')]

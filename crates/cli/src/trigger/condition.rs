@@ -78,6 +78,7 @@ pub(super) fn of(options: &ConditionOptions) -> Result<TriggerCondition, Failure
             .over
             .map(|over| i64::try_from(over.as_nanos()).unwrap_or(i64::MAX)),
         by: options.by.clone(),
+        overdue: options.overdue,
         contexts: options.contexts.as_ref().map(|contexts| {
             let named = contexts.iter().filter(|context| *context != "none");
             named.cloned().collect()
@@ -127,6 +128,7 @@ fn of_session(options: &ConditionOptions, event: SessionEvent) -> Result<Trigger
         end_event: None,
         end_kernel_event: None,
         over_ns: None,
+        overdue: false,
         by: None,
         contexts: None,
     })
@@ -199,7 +201,11 @@ pub(super) fn text(condition: &TriggerCondition) -> String {
     if let Some(over_ns) = condition.over_ns {
         let end = condition.end_event.as_ref().map(rule_text);
         let end = end.or(condition.end_kernel_event.as_ref().map(kernel_rules::text));
-        text += &format!(" until {}, longer than {}", end.unwrap_or_default(), duration(over_ns));
+        let (end, over) = (end.unwrap_or_default(), duration(over_ns));
+        text += &match condition.overdue {
+            false => format!(" until {end}, longer than {over}"),
+            true => format!(" without {end} for {over}"),
+        };
         if let Some(by) = condition
             .by
             .as_ref()
@@ -290,6 +296,10 @@ mod tests {
         check(
             &["--syscall", "fsync", "--over", "2s"],
             "system call fsync, entry only until system call fsync, exit only, longer than 2.00 s",
+        );
+        check(
+            &["-e", "a:b", "--end-event", "a:c", "--over", "5ms", "--overdue"],
+            "a:b without a:c for 5.00 ms",
         );
         check(&["--on-rotation", "web"], "each rotation of session web");
         check(&["--on-loss", "web"], "lost events in session web");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Durations that a trigger waits for: how long after its beginning each end comes.
+//! Durations that a trigger waits for: how long after its beginning each end comes, or that it has not come after so long.
 //!
 //! Beginnings and ends come from the rings of all CPUs, in any order. So they wait until all events up to a time have been taken, and are
 //! then compared in the order of time.
@@ -21,8 +21,10 @@ const WAITING_COUNT_MAX: usize = 1 << 16;
 const BEGUN_COUNT_MAX: usize = 1 << 16;
 /// The last events of a program that has ended are compared within this time.
 const FORGET_AFTER: Duration = Duration::from_secs(2);
-/// Of ends that wait; more are missed.
-const ENDS_BYTES_MAX: usize = 1 << 20;
+/// Of events that wait; more are missed.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+/// Of beginnings that are told when they are overdue; more are missed.
+const BEGUN_BYTES_MAX: usize = 16 << 20;
 /// Of a text that beginning and end have in common; what follows is not compared.
 const TEXT_BYTES_MAX: usize = 256;
 
@@ -45,10 +47,13 @@ impl Pair {
 pub(super) struct Lapses {
     lapse: Lapse,
     waiting: Vec<Waiting>,
-    /// When.
-    begun: HashMap<Key, i64>,
-    /// Of the ends that wait.
+    begun: HashMap<Key, Begun>,
+    /// When what began, in the order of time; some of it has ended. Only if something can become overdue.
+    order: VecDeque<(i64, Key)>,
+    /// Of the events that wait.
     bytes: usize,
+    /// Of those that have begun.
+    begun_bytes: usize,
     /// Processes that are gone, and since when.
     gone: VecDeque<(Instant, Process)>,
     missed: u64,
@@ -61,8 +66,20 @@ pub(super) struct Lapses {
 struct Waiting {
     time_ns: i64,
     key: Key,
-    /// Of an end that may come too late.
-    end: Option<Option<Match>>,
+    pair: Pair,
+    /// What may have to be told.
+    found: Option<Match>,
+}
+
+#[derive(Debug)]
+struct Begun {
+    time_ns: i64,
+    /// What is told if it becomes overdue.
+    found: Option<Match>,
+}
+
+fn bytes_of(found: Option<&Match>) -> usize {
+    found.map_or(0, Match::bytes)
 }
 
 /// What beginning and end have in common: the process, and the value.
@@ -92,7 +109,9 @@ impl Lapses {
             lapse,
             waiting: Vec::new(),
             begun: HashMap::new(),
+            order: VecDeque::new(),
             bytes: 0,
+            begun_bytes: 0,
             gone: VecDeque::new(),
             missed: 0,
             findings: Vec::new(),
@@ -117,26 +136,26 @@ impl Lapses {
             return;
         };
         let key = Key::new(read.process, value);
-        let end = match pair {
-            Pair::Beginning => None,
+        let may_be_told = match pair {
+            Pair::Beginning => self.lapse.overdue,
+            Pair::End if self.lapse.overdue => false,
             // Most ends come in time. What it began with may yet be among those that wait.
             Pair::End => {
-                let is_in_time = |begun: &i64| read.time_ns.saturating_sub(*begun) <= self.over_ns();
-                let begun = self.begun.get(&key);
-                let may_be_late = !begun.is_some_and(is_in_time);
-                if may_be_late && self.bytes >= ENDS_BYTES_MAX {
-                    self.missed += 1;
-                    return;
-                }
-                let end = may_be_late.then(|| read.as_match(reader));
-                self.bytes += end.as_ref().map_or(0, Match::bytes);
-                Some(end)
+                let is_in_time = |begun: &Begun| read.time_ns.saturating_sub(begun.time_ns) <= self.over_ns();
+                !self.begun.get(&key).is_some_and(is_in_time)
             }
         };
+        if may_be_told && self.bytes >= WAITING_BYTES_MAX {
+            self.missed += 1;
+            return;
+        }
+        let found = may_be_told.then(|| read.as_match(reader));
+        self.bytes += bytes_of(found.as_ref());
         self.waiting.push(Waiting {
             time_ns: read.time_ns,
             key,
-            end,
+            pair,
+            found,
         });
     }
 
@@ -157,36 +176,106 @@ impl Lapses {
         !self.waiting.is_empty()
     }
 
-    /// Compares everything up to a time; all of that has been taken. Returns the ends that come too late, in the order of time.
+    /// When the first of what has begun is overdue, unless it ends before.
+    pub(super) fn due_ns(&mut self) -> Option<i64> {
+        while self.order.front().is_some_and(|first| !is_open(&self.begun, first)) {
+            self.order.pop_front();
+        }
+        let first = self.order.front();
+        first.map(|(time_ns, _)| time_ns.saturating_add(self.over_ns()))
+    }
+
+    /// Compares everything up to a time; all of that has been taken. Returns what took too long, in the order of time.
     pub(super) fn compare(&mut self, until_ns: i64, now: Instant) -> Vec<Match> {
         self.forget_gone(now);
         // Beginnings are before ends of the same time.
         self.waiting
-            .sort_by_key(|waiting| (waiting.time_ns, waiting.end.is_some()));
+            .sort_by_key(|waiting| (waiting.time_ns, waiting.pair == Pair::End));
         let count = self.waiting.partition_point(|waiting| waiting.time_ns <= until_ns);
-        let over_ns = self.over_ns();
+        let waiting: Vec<Waiting> = self.waiting.drain(..count).collect();
         let mut late = Vec::new();
-        for Waiting { time_ns, key, end } in self.waiting.drain(..count) {
-            let Some(end) = end else {
-                self.begun.insert(key, time_ns);
-                if self.begun.len() > BEGUN_COUNT_MAX {
-                    self.missed += forget_older_half(&mut self.begun);
+        for Waiting {
+            time_ns,
+            key,
+            pair,
+            found,
+        } in waiting
+        {
+            self.bytes -= bytes_of(found.as_ref());
+            self.take_overdue(time_ns, &mut late);
+            match pair {
+                Pair::Beginning => self.begin(key, Begun { time_ns, found }),
+                Pair::End => {
+                    let Some(begun) = self.remove_begun(&key) else { continue };
+                    let duration_ns = time_ns.saturating_sub(begun.time_ns);
+                    if duration_ns > self.over_ns()
+                        && let Some(found) = found
+                    {
+                        late.push(Match {
+                            duration_ns: u64::try_from(duration_ns).ok(),
+                            ..found
+                        });
+                    }
                 }
-                continue;
-            };
-            self.bytes -= end.as_ref().map_or(0, Match::bytes);
-            let Some(begun) = self.begun.remove(&key) else { continue };
-            let duration_ns = time_ns.saturating_sub(begun);
-            if duration_ns > over_ns
-                && let Some(found) = end
-            {
-                late.push(Match {
-                    duration_ns: u64::try_from(duration_ns).ok(),
-                    ..found
-                });
             }
         }
         late
+    }
+
+    /// What should have ended before a time up to which everything was compared.
+    pub(super) fn overdue(&mut self, until_ns: i64) -> Vec<Match> {
+        let mut overdue = Vec::new();
+        self.take_overdue(until_ns, &mut overdue);
+        overdue
+    }
+
+    fn begin(&mut self, key: Key, begun: Begun) {
+        let bytes = bytes_of(begun.found.as_ref());
+        if self.begun_bytes + bytes > BEGUN_BYTES_MAX {
+            self.missed += 1;
+            return;
+        }
+        self.remove_begun(&key);
+        if self.lapse.overdue {
+            self.order.push_back((begun.time_ns, key.clone()));
+            if self.order.len() > 2 * BEGUN_COUNT_MAX {
+                let this = self.order.pop_back();
+                self.order.retain(|other| is_open(&self.begun, other));
+                self.order.extend(this);
+            }
+        }
+        self.begun_bytes += bytes;
+        self.begun.insert(key, begun);
+        if self.begun.len() > BEGUN_COUNT_MAX {
+            self.missed += forget_older_half(&mut self.begun);
+            self.count_begun_bytes();
+        }
+    }
+
+    fn remove_begun(&mut self, key: &Key) -> Option<Begun> {
+        let begun = self.begun.remove(key)?;
+        self.begun_bytes -= bytes_of(begun.found.as_ref());
+        Some(begun)
+    }
+
+    fn count_begun_bytes(&mut self) {
+        let begun = self.begun.values();
+        self.begun_bytes = begun.map(|begun| bytes_of(begun.found.as_ref())).sum();
+    }
+
+    /// What has not ended at this time, although it should have before.
+    fn take_overdue(&mut self, time_ns: i64, late: &mut Vec<Match>) {
+        while let Some(due_ns) = self.due_ns()
+            && due_ns < time_ns
+            && let Some((_, key)) = self.order.pop_front()
+        {
+            let begun = self.remove_begun(&key);
+            late.extend(begun.and_then(|begun| begun.found).map(|found| Match {
+                time_ns: due_ns,
+                duration_ns: Some(self.lapse.over_ns),
+                ..found
+            }));
+        }
     }
 
     /// A process is gone. What it has begun is forgotten once its last events have certainly been compared.
@@ -200,6 +289,7 @@ impl Lapses {
         {
             self.gone.pop_front();
             self.begun.retain(|key, _| key.0 != process);
+            self.count_begun_bytes();
         }
     }
 
@@ -214,13 +304,18 @@ impl Lapses {
     }
 }
 
+/// Whether what began then has neither ended nor begun again.
+fn is_open(begun: &HashMap<Key, Begun>, (time_ns, key): &(i64, Key)) -> bool {
+    begun.get(key).is_some_and(|begun| begun.time_ns == *time_ns)
+}
+
 /// Returns how many are forgotten.
-fn forget_older_half(begun: &mut HashMap<Key, i64>) -> u64 {
-    let mut times: Vec<i64> = begun.values().copied().collect();
+fn forget_older_half(begun: &mut HashMap<Key, Begun>) -> u64 {
+    let mut times: Vec<i64> = begun.values().map(|begun| begun.time_ns).collect();
     let middle = times.len() / 2;
     let (_, middle_ns, _) = times.select_nth_unstable(middle);
     let (middle_ns, before) = (*middle_ns, begun.len());
-    begun.retain(|_, begun_ns| *begun_ns > middle_ns);
+    begun.retain(|_, begun| begun.time_ns > middle_ns);
     (before - begun.len()) as u64
 }
 
@@ -296,33 +391,43 @@ mod tests {
     const BY: &str = "id";
 
     fn lapses(over_ns: u64) -> Lapses {
-        let by = BY.into();
-        Lapses::new(Lapse { over_ns, by })
+        Lapses::new(Lapse {
+            over_ns,
+            by: BY.into(),
+            overdue: false,
+        })
+    }
+
+    fn overdue(over_ns: u64) -> Lapses {
+        let mut lapses = lapses(over_ns);
+        lapses.lapse.overdue = true;
+        lapses
     }
 
     impl Lapses {
         fn add(&mut self, pair: Pair, time_ns: i64, pid: i32, value: u64) {
             let found = Match {
-                event: format!("end {value}"),
+                event: format!("{} {value}", if pair == Pair::End { "end" } else { "begin" }),
                 time_ns,
                 pid,
                 contexts: String::new(),
                 fields: String::new(),
                 duration_ns: None,
             };
+            let found = Some(found).filter(|_| (pair == Pair::End) != self.lapse.overdue);
+            self.bytes += bytes_of(found.as_ref());
             self.waiting.push(Waiting {
                 time_ns,
                 key: Key(Process::Pid(pid), Value::Integer(value)),
-                end: (pair == Pair::End).then(|| {
-                    self.bytes += found.bytes();
-                    Some(found)
-                }),
+                pair,
+                found,
             });
         }
 
         /// Names and durations of what is late.
         fn late(&mut self, until_ns: i64) -> Vec<(String, u64)> {
             let late = self.compare(until_ns, Instant::now()).into_iter();
+            let late = late.chain(self.overdue(until_ns));
             late.map(|found| (found.event, found.duration_ns.unwrap())).collect()
         }
     }
@@ -407,6 +512,55 @@ mod tests {
             lapses.begun.keys().map(|key| key.0).collect::<Vec<_>>(),
             [Process::Pid(8)]
         );
+    }
+
+    #[test]
+    fn what_is_overdue_is_told_once_whether_its_end_comes_or_not() {
+        let mut lapses = overdue(10);
+        for (value, begin_ns) in [(1, 100), (2, 101), (3, 102), (4, 103)] {
+            lapses.add(Pair::Beginning, begin_ns, 7, value);
+        }
+        assert_eq!(lapses.late(110), []);
+        assert_eq!(lapses.due_ns(), Some(110));
+        lapses.add(Pair::End, 109, 7, 4);
+        // In time, to the last moment.
+        lapses.add(Pair::End, 110, 7, 1);
+        // Too late, and known at once.
+        lapses.add(Pair::End, 112, 7, 2);
+        assert_eq!(lapses.late(112), [("begin 2".into(), 10)]);
+        assert_eq!(lapses.due_ns(), Some(112));
+        assert_eq!(lapses.late(113), [("begin 3".into(), 10)]);
+        lapses.add(Pair::End, 900, 7, 3);
+        assert_eq!(lapses.late(1000), []);
+        assert_eq!((lapses.due_ns(), lapses.bytes, lapses.begun_bytes), (None, 0, 0));
+    }
+
+    #[test]
+    fn what_begins_again_is_overdue_from_then_on() {
+        let mut lapses = overdue(10);
+        for begin_ns in (0..=100).step_by(10) {
+            lapses.add(Pair::Beginning, begin_ns, 7, 1);
+        }
+        assert_eq!(lapses.late(105), []);
+        assert_eq!(lapses.compare(111, Instant::now()), []);
+        let late = lapses.overdue(111);
+        assert_eq!(late.iter().map(|late| late.time_ns).collect::<Vec<_>>(), [110]);
+    }
+
+    #[test]
+    fn the_order_of_what_begins_and_ends_takes_no_more_than_so_much() {
+        let mut lapses = overdue(u64::MAX);
+        lapses.add(Pair::Beginning, 0, 7, 0);
+        for round in 1..5 * BEGUN_COUNT_MAX as i64 {
+            lapses.add(Pair::Beginning, 2 * round, 7, 1);
+            lapses.add(Pair::End, 2 * round + 1, 7, 1);
+            if round % 1000 == 0 {
+                assert_eq!(lapses.late(2 * round + 1), []);
+                assert!(lapses.order.len() <= 2 * BEGUN_COUNT_MAX);
+            }
+        }
+        assert_eq!(lapses.late(i64::MAX), []);
+        assert_eq!((lapses.begun.len(), lapses.due_ns()), (1, Some(i64::MAX)));
     }
 
     #[test]

@@ -142,6 +142,15 @@ impl Matches {
         lock(&self.0).lapses.is_some()
     }
 
+    /// In what time something will have taken too long, at the earliest; zero: it has.
+    pub(crate) fn due_in(&self, now_ticks: u64) -> Option<Duration> {
+        let found = &mut *lock(&self.0);
+        let due_ns = found.lapses.as_mut()?.due_ns()?;
+        let now_ns = ClockScale::new(found.plan.as_ref()?.schema.clocks.first()?).nanoseconds(now_ticks)?;
+        let left_ns = u64::try_from(i128::from(due_ns) - i128::from(now_ns)).unwrap_or(0);
+        Some(Duration::from_nanos(left_ns))
+    }
+
     /// A process is gone, and what it began ends no more.
     pub(super) fn forget_process(&self, pid: i32) {
         if let Some(lapses) = &mut lock(&self.0).lapses {
@@ -163,7 +172,12 @@ impl Matches {
             let until_ns = scale
                 .and_then(|scale| scale.nanoseconds(until_ticks))
                 .unwrap_or(i64::MAX);
-            for late in lapses.compare(until_ns, now) {
+            let mut all_late = lapses.compare(until_ns, now);
+            // What has not ended when its session ends is not overdue.
+            if until_ticks != u64::MAX {
+                all_late.extend(lapses.overdue(until_ns));
+            }
+            for late in all_late {
                 found.count += 1;
                 if may_read(&mut found.read_at, found.per_window, found.bytes, now) {
                     found.read_at.push_back(now);

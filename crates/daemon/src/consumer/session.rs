@@ -198,20 +198,32 @@ impl Session {
 
     /// Streams. Durations can be compared up to a time at which all rings were taken whole later.
     fn stream_and_tell(&mut self, shared: &mut Shared<'_>) -> Again {
-        let matches = self.trace.chunks.matches.as_ref();
-        let takes_all = matches.is_some_and(|matches| matches.has_lapses() && matches.are_untold());
+        let matches = self.trace.chunks.matches.clone();
+        let matches = matches.filter(Matches::has_lapses);
+        let clock = self.channels.values().next().map(Channel::clock);
+        let now_ticks = clock.filter(|_| matches.is_some()).map_or(0, clock::now_ticks);
+        let is_due = |matches: &Matches| matches.due_in(now_ticks) == Some(Duration::ZERO);
+        let takes_all = matches
+            .as_ref()
+            .is_some_and(|matches| matches.are_untold() || is_due(matches));
         if takes_all {
             // A program that has rung may not have been heard.
             self.attention.attract_all(&self.ring_sets);
         }
-        let channel = self.channels.values().next().filter(|_| takes_all);
-        let now_ticks = channel.map_or(0, |channel| clock::now_ticks(channel.clock()));
         let again = stream(self, shared);
         if takes_all && !self.ring_sets.values().any(RingSet::is_behind) {
             self.taken_until_ticks = now_ticks;
         }
         self.tell_matches(self.taken_until_ticks, shared.outbox);
-        again
+        let is_awake = again == Again::AtPace || !matches!(self.stage, Stage::Started);
+        match matches
+            .filter(|_| !is_awake)
+            .and_then(|matches| matches.due_in(now_ticks))
+        {
+            // Then it certainly is.
+            Some(due_in) => again.sooner(Again::After(due_in + Duration::from_millis(1)), None),
+            None => again,
+        }
     }
 
     fn tell_matches(&self, until_ticks: u64, outbox: &Outbox) {

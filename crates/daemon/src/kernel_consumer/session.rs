@@ -336,7 +336,11 @@ impl Session {
             }
             matches.tell(self.taken_until_ticks, self.id, shared.outbox);
         }
-        match (again, tracking.into_iter().chain(catch_up).min()) {
+        let matches = self.chunks.matches.as_ref().filter(|_| self.stage.is_started());
+        let due_in = matches.and_then(|matches| matches.due_in(settled_ticks));
+        // Then it certainly is.
+        let due_in = due_in.map(|due_in| due_in + Duration::from_millis(1));
+        match (again, tracking.into_iter().chain(catch_up).chain(due_in).min()) {
             (Again::Closed, _) | (_, None) => again,
             // The pace is shorter than that, or as good.
             (Again::AtPace, Some(_)) => again,
