@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results in the formats of other tools, as text:
+//!
+//! - [`cyclictest`]: the histogram that `cyclictest -h` prints
+//! - [`hgrm`]: the percentiles that the plotters of HdrHistogram read
+
+pub mod cyclictest;
+pub mod hgrm;

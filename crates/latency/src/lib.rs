@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Measuring latency on this machine. A loop runs on each chosen CPU and measures, each time around, how long something took that should take
+//! no time. What it found is counted in tables that are in memory before it begins, so that counting costs next to nothing.
+//!
+//! - [`Plan`], [`Running`]: what is measured; threads that measure it, and their results
+//! - [`Clock`]: what the loops read the time from; `tsc`: the time stamp counter as one
+//! - [`Policy`]: how the scheduler treats them; [`cpus`]: lists of CPUs
+//! - `spin`: the loop that reads the clock again and again; `witness`: what explains a gap that it found
+//! - `timer`: the loop that sleeps
+//! - [`tally`]: the tables; [`Summary`]: mean, percentiles and the like
+//! - [`preflight`]: settings of the machine that cause latency
+//! - [`layout`]: results in the formats of other tools
+//!
+//! Whoever shows the results (crates/cli) knows nothing of loops.
+
+mod buckets;
+mod clock;
+pub mod cpus;
+pub mod layout;
+mod policy;
+pub mod preflight;
+mod run;
+mod spin;
+mod statistics;
+mod system;
+pub mod tally;
+mod timer;
+#[cfg(target_arch = "x86_64")]
+mod tsc;
+mod witness;
+
+pub use clock::{Clock, ClockChoice, ClockKind, FrequencySource};
+pub use policy::Policy;
+pub use run::{Error, Loop, Measured, Plan, Running};
+pub use spin::{Cause, Gap, Gaps};
+pub use statistics::{PERCENTILES, Summary};
+pub use witness::Seen;

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads that measure: one on each chosen CPU, prepared one after the other, started together. Whoever starts them can look at what they have
+//! counted so far, end them early, and collects what they found.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime};
+
+use piste_reason::reason;
+use rustix::mm::{MlockAllFlags, mlockall};
+
+use crate::clock::{Clock, ClockKind, Counter, Monotonic};
+use crate::cpus;
+use crate::policy::Policy;
+use crate::preflight::is_virtual;
+use crate::spin::{Cause, Found, GAPS_MAX, Gap, Gaps, Limits, Spin, look_above};
+use crate::tally::{Histogram, Snapshot, Tally};
+use crate::timer::{Slept, Timer, sleep_and_measure};
+use crate::witness::Witness;
+
+/// Enough for a loop; locked memory must be there for all of it.
+const STACK_BYTES: usize = 512 << 10;
+
+/// Which loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loop {
+    /// Reads the clock again and again, and counts the gaps between two reads.
+    Npt,
+    /// The same, and keeps each gap that is at least so long.
+    Gaps {
+        /// Shorter gaps are only counted.
+        threshold: Duration,
+    },
+    /// Sleeps, and measures how late it wakes up.
+    Timer {
+        /// From one moment to wake up at to the next.
+        interval: Duration,
+    },
+}
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Which loop.
+    pub kind: Loop,
+    /// On which CPUs, each with a thread of its own.
+    pub cpus: Vec<u32>,
+    /// How the scheduler treats the threads.
+    pub policy: Policy,
+    /// What the loops read; CLOCK_MONOTONIC for a loop that sleeps.
+    pub clock: Clock,
+    /// How long it takes at most.
+    pub duration: Option<Duration>,
+    /// Loops of each thread at most.
+    pub loops: Option<u64>,
+    /// Loops that are not counted, at the beginning.
+    pub warm_up: u32,
+    /// Microseconds up to which a histogram is made; 0: none.
+    pub histogram_us: usize,
+    /// Where the machine's /proc and /sys are.
+    pub root: PathBuf,
+}
+
+/// Why nothing can be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A thread cannot run on its CPU.
+    #[error(
+        "cannot run on CPU {cpu}: {}; the CPUs that piste may use are {allowed}",
+        reason(source)
+    )]
+    Cpu {
+        /// Which CPU.
+        cpu: u32,
+        /// What the system says.
+        source: io::Error,
+        /// A list of CPUs.
+        allowed: String,
+    },
+    /// A thread does not get its policy.
+    #[error("cannot get the scheduling policy {policy}: {}{}", reason(source), policy.remedy(source))]
+    Policy {
+        /// Which policy.
+        policy: Policy,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no thread.
+    #[error("cannot start a thread: {}", reason(.0))]
+    Thread(io::Error),
+    /// A loop cannot sleep.
+    #[error("cannot sleep on CPU {cpu}: {}", reason(source))]
+    Sleep {
+        /// Which CPU.
+        cpu: u32,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// What was measured on a CPU.
+#[derive(Debug)]
+pub struct Measured {
+    /// Which CPU.
+    pub cpu: u32,
+    /// All values, in ticks of the clock.
+    pub values: Snapshot,
+    /// How long the loop ran.
+    pub duration: Duration,
+    /// For a loop that sleeps: wake-ups that were skipped because the thread woke up later than a whole interval.
+    pub overruns: u64,
+    /// For a loop that reads the clock: how long it looked for causes, and so measured nothing.
+    pub blind: Duration,
+    /// The gaps of each of [`Cause::ALL`].
+    pub by_cause: [Gaps; Cause::ALL.len()],
+    /// The gaps that were to be kept, in order of time.
+    pub gaps: Vec<Gap>,
+    /// How many more there were than are kept.
+    pub gaps_left_out: u64,
+    /// When the loop began.
+    pub begin: SystemTime,
+    /// Gaps from this on are looked at, in ticks.
+    pub looked_from: u64,
+    /// The names of interrupts, for [`crate::Seen::interrupt`]; empty if interrupts are not counted.
+    pub interrupt_names: Vec<String>,
+    /// The histogram that was asked for; empty otherwise.
+    pub histogram: Histogram,
+}
+
+/// A measurement that goes on.
+pub struct Running {
+    plan: Plan,
+    threads: Vec<Thread>,
+    stop: Arc<AtomicBool>,
+    ended: Receiver<()>,
+    running: usize,
+    notes: Vec<String>,
+    /// As long as this is open, CPUs that are idle wake up at once.
+    _awake: Option<File>,
+}
+
+struct Thread {
+    cpu: u32,
+    tally: Arc<Tally>,
+    /// `None` if it was sent home.
+    handle: JoinHandle<Option<Result<Measured, Error>>>,
+}
+
+/// What threads that are ready wait for.
+#[derive(Default)]
+struct Gate {
+    order: Mutex<Option<Order>>,
+    opened: Condvar,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Measure,
+    GoHome,
+}
+
+impl Gate {
+    fn open(&self, order: Order) {
+        *self.order.lock().expect("nobody panics with it") = Some(order);
+        self.opened.notify_all();
+    }
+
+    fn wait(&self) -> Order {
+        let order = self.order.lock().expect("nobody panics with it");
+        let order = self.opened.wait_while(order, |order| order.is_none());
+        order.expect("nobody panics with it").expect("waited for")
+    }
+}
+
+impl Running {
+    /// Prepares all threads and starts them.
+    ///
+    /// # Errors
+    /// One of them does not get what was asked for; then none measures.
+    pub fn start(plan: Plan) -> Result<Running, Error> {
+        let mut notes = Vec::new();
+        notes.extend(lock_memory().err());
+        let awake = match plan.kind {
+            Loop::Timer { .. } => keep_awake(),
+            _ => Ok(None),
+        };
+        let awake = awake.unwrap_or_else(|note| {
+            notes.push(note);
+            None
+        });
+        let measured_cpus = plan.cpus.clone();
+        let allowed = cpus::allowed().unwrap_or_default();
+        let (to, ended) = channel();
+        let mut running = Running {
+            threads: Vec::new(),
+            stop: Arc::new(AtomicBool::new(false)),
+            ended,
+            running: plan.cpus.len(),
+            notes,
+            _awake: awake,
+            plan,
+        };
+        let started = running.start_threads(&to);
+        // Whatever else piste does is not to disturb them, where there is another CPU.
+        let others: Vec<u32> = allowed.into_iter().filter(|cpu| !measured_cpus.contains(cpu)).collect();
+        if !others.is_empty() {
+            let _ = cpus::pin(&others);
+        } else if running.plan.policy.is_realtime() {
+            let note = "every CPU that piste may use runs a loop with a real-time policy, so other programs, piste's own display among them, hardly run meanwhile; leave a CPU out with --cpus";
+            running.notes.push(note.into());
+        }
+        started.map(|()| running)
+    }
+
+    /// Before any loop starts, all threads are ready: one that has to be prepared would disturb the others.
+    fn start_threads(&mut self, ended: &Sender<()>) -> Result<(), Error> {
+        let gate = Arc::new(Gate::default());
+        for cpu in self.plan.cpus.clone() {
+            let ordered = Ordered {
+                plan: self.plan.clone(),
+                cpu,
+                stop: Arc::clone(&self.stop),
+            };
+            let started = ordered.start(&gate, ended);
+            match started {
+                Ok(thread) => self.threads.push(thread),
+                Err(error) => {
+                    gate.open(Order::GoHome);
+                    self.threads.drain(..).for_each(|thread| drop(thread.handle.join()));
+                    return Err(error);
+                }
+            }
+        }
+        gate.open(Order::Measure);
+        Ok(())
+    }
+
+    /// Remarks on what could not be prepared.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// What is measured.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Ends all loops soon.
+    pub fn stop(&self) {
+        // Relaxed: nothing else is said by it.
+        self.stop.store(true, Relaxed);
+    }
+
+    /// Waits until all loops have ended, but only so long; whether they have.
+    pub fn wait(&mut self, patience: Duration) -> bool {
+        while self.running > 0 {
+            match self.ended.recv_timeout(patience) {
+                Ok(()) => self.running -= 1,
+                Err(RecvTimeoutError::Timeout) => return false,
+                Err(RecvTimeoutError::Disconnected) => return true,
+            }
+        }
+        true
+    }
+
+    /// What each CPU's loop has counted so far.
+    pub fn look(&self) -> Vec<(u32, Snapshot)> {
+        let look = |thread: &Thread| (thread.cpu, thread.tally.look());
+        self.threads.iter().map(look).collect()
+    }
+
+    /// Waits for the loops to end; what they found, in the order of their CPUs.
+    ///
+    /// # Errors
+    /// A loop failed.
+    ///
+    /// # Panics
+    /// A loop panicked.
+    pub fn finish(self) -> Result<Vec<Measured>, Error> {
+        let join = |thread: Thread| {
+            let measured = thread.handle.join().expect("loops do not panic");
+            measured.expect("the gate was opened to measure")
+        };
+        self.threads.into_iter().map(join).collect()
+    }
+}
+
+/// What a thread is told.
+struct Ordered {
+    plan: Plan,
+    cpu: u32,
+    stop: Arc<AtomicBool>,
+}
+
+/// A thread that can start at once.
+struct Prepared {
+    ordered: Ordered,
+    tally: Arc<Tally>,
+    witness: Option<Witness>,
+    limits: Limits,
+    found: Found,
+    looked_from: u64,
+}
+
+impl Ordered {
+    /// Starts the thread, and waits until it is ready.
+    fn start(self, gate: &Arc<Gate>, ended: &Sender<()>) -> Result<Thread, Error> {
+        let (gate, ended) = (Arc::clone(gate), ended.clone());
+        let (ready_to, ready) = channel();
+        let cpu = self.cpu;
+        let body = move || {
+            let prepared = match self.prepare() {
+                Ok(prepared) => prepared,
+                Err(error) => {
+                    let _ = ready_to.send(Err(error));
+                    return None;
+                }
+            };
+            let _ = ready_to.send(Ok(Arc::clone(&prepared.tally)));
+            if gate.wait() == Order::GoHome {
+                return None;
+            }
+            let measured = prepared.measure();
+            let _ = ended.send(());
+            Some(measured)
+        };
+        let thread = thread::Builder::new()
+            .name(format!("latency/{cpu}"))
+            .stack_size(STACK_BYTES);
+        let handle = thread.spawn(body).map_err(Error::Thread)?;
+        let tally = ready.recv().expect("a thread says whether it is ready")?;
+        Ok(Thread { cpu, tally, handle })
+    }
+
+    /// Moves this thread to its CPU and into its policy, and gets all memory that it will use.
+    fn prepare(self) -> Result<Prepared, Error> {
+        let plan = &self.plan;
+        let allowed = cpus::allowed().unwrap_or_default();
+        cpus::pin(&[self.cpu]).map_err(|source| Error::Cpu {
+            cpu: self.cpu,
+            source,
+            allowed: cpus::list(&allowed),
+        })?;
+        plan.policy.apply().map_err(|source| Error::Policy {
+            policy: plan.policy,
+            source,
+        })?;
+        let (looked_from, witness, room) = match plan.kind {
+            Loop::Timer { .. } => (0, None, 0),
+            Loop::Npt | Loop::Gaps { .. } => {
+                let witness = Witness::new(self.cpu, &plan.root, is_virtual(&plan.root));
+                let room = if plan.kind == Loop::Npt { 0 } else { GAPS_MAX };
+                (self.looked_from(), Some(witness), room)
+            }
+        };
+        let keep_from = match plan.kind {
+            Loop::Gaps { threshold } => plan.clock.ticks(threshold),
+            _ => u64::MAX,
+        };
+        let limits = Limits {
+            loops: plan.loops.unwrap_or(u64::MAX),
+            ticks: plan.duration.map_or(u64::MAX, |duration| plan.clock.ticks(duration)),
+            warm_up: plan.warm_up,
+            keep_from,
+            look_max: witness
+                .as_ref()
+                .map_or(0, |witness| plan.clock.ticks(witness.look_max())),
+        };
+        Ok(Prepared {
+            // A threshold below the usual limit means that shorter gaps matter.
+            tally: Arc::new(Tally::new(
+                usize::try_from(looked_from.min(keep_from)).unwrap_or(usize::MAX),
+                plan.histogram_us,
+            )),
+            witness,
+            limits,
+            found: Found::with_room(room),
+            looked_from: looked_from.min(keep_from),
+            ordered: self,
+        })
+    }
+
+    fn looked_from(&self) -> u64 {
+        match self.plan.clock.kind {
+            #[cfg(target_arch = "x86_64")]
+            ClockKind::Tsc => look_above(&mut crate::tsc::Tsc, &self.plan.clock),
+            _ => look_above(&mut Monotonic, &self.plan.clock),
+        }
+    }
+}
+
+impl Prepared {
+    /// Runs the loop.
+    fn measure(mut self) -> Result<Measured, Error> {
+        let begin = SystemTime::now();
+        let plan = &self.ordered.plan;
+        if let Loop::Timer { interval } = plan.kind {
+            let timer = Timer {
+                interval,
+                loops: self.limits.loops,
+                duration: plan.duration.unwrap_or(Duration::MAX),
+                warm_up: plan.warm_up,
+            };
+            let slept = sleep_and_measure(&timer, &self.tally, &self.ordered.stop);
+            let cpu = self.ordered.cpu;
+            let slept = slept.map_err(|source| Error::Sleep {
+                cpu,
+                source: source.into(),
+            })?;
+            return Ok(self.measured(begin, Found::default(), slept));
+        }
+        let found = match plan.clock.kind {
+            #[cfg(target_arch = "x86_64")]
+            ClockKind::Tsc => self.spin(&mut crate::tsc::Tsc),
+            _ => self.spin(&mut Monotonic),
+        };
+        Ok(self.measured(begin, found, Slept::default()))
+    }
+
+    fn spin(&mut self, counter: &mut impl Counter) -> Found {
+        let found = std::mem::take(&mut self.found);
+        let witness = self.witness.as_mut().expect("such a loop has one");
+        let mut spin = Spin {
+            counter,
+            watch: witness,
+            limits: &self.limits,
+            tally: &self.tally,
+            clock: &self.ordered.plan.clock,
+            stop: &self.ordered.stop,
+        };
+        spin.run(found)
+    }
+
+    fn measured(self, begin: SystemTime, found: Found, slept: Slept) -> Measured {
+        let clock = &self.ordered.plan.clock;
+        let duration = |ticks: u64| Duration::from_nanos(clock.whole_ns(ticks));
+        Measured {
+            cpu: self.ordered.cpu,
+            values: self.tally.look(),
+            duration: duration(found.ticks).max(slept.duration),
+            overruns: slept.overruns,
+            blind: duration(found.blind_ticks),
+            by_cause: found.by_cause,
+            gaps: found.gaps,
+            gaps_left_out: found.gaps_left_out,
+            begin,
+            looked_from: self.looked_from,
+            interrupt_names: self.witness.as_ref().map(Witness::interrupt_names).unwrap_or_default(),
+            histogram: self.tally.microseconds(clock),
+        }
+    }
+}
+
+/// Keeps all memory of this process in memory, also what it will ask for.
+fn lock_memory() -> Result<(), String> {
+    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|error| {
+        let why = reason(&error.into());
+        format!("memory is not locked, so page faults may add latency: {why}; run piste as root, or raise the limit of locked memory (`ulimit -l`)")
+    })
+}
+
+/// Tells the kernel to wake idle CPUs up at once, until the file is closed.
+fn keep_awake() -> Result<Option<File>, String> {
+    let path = Path::new("/dev/cpu_dma_latency");
+    let opened = OpenOptions::new().write(true).open(path).and_then(|mut file| {
+        file.write_all(&0_i32.to_ne_bytes())?;
+        Ok(file)
+    });
+    opened.map(Some).map_err(|error| {
+        let why = reason(&error);
+        format!("/dev/cpu_dma_latency cannot be held at 0, so idle CPUs may sleep deeply and wake up late: {why}; run piste as root")
+    })
+}
