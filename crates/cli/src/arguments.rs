@@ -9,6 +9,7 @@
 //! - [`web`]: those of `web`
 //! - [`report`]: those of `report`
 //! - [`top`]: those of `top`
+//! - [`latency`]: those of `latency`
 //! - [`tracking`]: those of `track` and `untrack`
 //! - [`triggers`]: those of `add-trigger`, `list-triggers`, `remove-trigger` and `listen`
 //! - [`reading`]: those of `stats` and `info`
@@ -21,6 +22,7 @@
 mod analysis;
 mod events;
 mod groups;
+mod latency;
 mod probes;
 mod query;
 mod reading;
@@ -43,6 +45,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 pub(crate) use self::analysis::{Analyze, Diff, Insights, PeriodsOptions};
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
+pub(crate) use self::latency::{ClockOption, Latency, LoopKind, PolicyChoice};
 pub(crate) use self::probes::ProbeOptions;
 pub(crate) use self::query::{Query, QueryFormat};
 pub(crate) use self::reading::{Info, PageOptions, PagerOption, Stats};
@@ -151,6 +154,7 @@ pub(crate) enum Command {
     Analyze(Analyze),
     Diff(Diff),
     Query(Query),
+    Latency(Box<Latency>),
     /// Check what tracing needs on this system, and show fixes
     ///
     /// Exit status: 0, or 1 if something is missing.

@@ -17,6 +17,8 @@ pub(crate) const FAILED: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// `record --fail-on-loss`: the program succeeded and something was lost.
 pub(crate) const LOSS: u8 = 90;
+/// `latency --fail-above`: something took longer.
+pub(crate) const LATE: u8 = 91;
 /// `record` failed, not the program. This and the next two are those of env(1), nice(1) and timeout(1).
 pub(crate) const RECORD_FAILED: u8 = 125;
 /// `record`: the program exists and cannot be executed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `piste` command. Here: arguments to commands, failures to sentences and exit statuses. Each command is a file:
-//! record.rs, session.rs, rules.rs, list.rs, status.rs, doctor.rs, those of triggers in trigger/; what they show together is summary.rs.
+//! record.rs, session.rs, rules.rs, list.rs, status.rs, doctor.rs, those of triggers in trigger/, `latency` in latency/; what they show together is summary.rs.
 //! They work through `piste_control`. view.rs and stats.rs
 //! read traces, with `piste_trace`.
 
@@ -30,6 +30,7 @@ mod insights;
 mod json;
 mod kernel_list;
 mod kernel_rules;
+mod latency;
 mod list;
 mod loss;
 mod manual;
@@ -131,6 +132,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Diff(arguments) => diff::diff(&arguments, json),
         Command::Top(arguments) => top::top(&arguments, json),
         Command::Web(arguments) => web::web(&arguments, json),
+        Command::Latency(arguments) => latency::latency(&arguments, json),
         Command::Query(query) => query::query(&query, json),
         Command::Doctor(pager) => return doctor::doctor(&Page::of_text(&pager), json),
         Command::Version => version::version(json),

@@ -15,7 +15,7 @@ use crate::{preload, preset};
 const PAGE: &str = include_str!("../../../docs/reference/cli.md");
 
 /// The heading above a table of options, the table's first cell, and the commands that have them.
-const TABLES: [(&str, &str, &[&str]); 7] = [
+const TABLES: [(&str, &str, &[&str]); 8] = [
     ("Reading traces", "option", &["view", "stats", "trim", "export"]),
     ("Reading traces", "option of `view`", &["view"]),
     ("Channel options", "option", &["enable-channel"]),
@@ -23,6 +23,7 @@ const TABLES: [(&str, &str, &[&str]); 7] = [
     ("`piste record`", "option", &["record"]),
     ("`piste strace`", "option", &["strace"]),
     ("`piste top`", "option", &["top"]),
+    ("`piste latency`", "option", &["latency"]),
 ];
 
 /// What has its values elsewhere: in the line of the command, and in docs/reference/query.md.

@@ -207,6 +207,20 @@ fn lists(place: &Workplace, printed: &Printed) {
     printed.run(place, "places", &["list", "--symbols", text(&program), "main"]);
     printed.run(place, "version", &["version"]);
     printed.run(place, "checks", &["doctor"]);
+    latency(place, printed);
+}
+
+/// Each loop, and the settings alone.
+fn latency(place: &Workplace, printed: &Printed) {
+    for options in [
+        "npt --loops 50000 --fail-above 1h",
+        "gaps --loops 50000 --threshold 1us",
+        "timer --loops 20",
+    ] {
+        let options = format!("latency {options}");
+        printed.run(place, "latency", &options.split(' ').collect::<Vec<_>>());
+    }
+    printed.run(place, "latency_preflight", &["latency", "--preflight"]);
 }
 
 /// A recording of a program and the kernel.

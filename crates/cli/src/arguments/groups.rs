@@ -7,7 +7,7 @@ use clap::Command;
 use crate::screen::{STRONG, styled};
 
 /// Each command in its group, in the order in which `piste --help` lists them.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Record", &["record", "strace", "list"]),
     (
         "Sessions (record on demand)",
@@ -41,6 +41,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "export",
         ],
     ),
+    ("Measure this machine", &["latency"]),
     ("System", &["doctor", "version", "completions"]),
 ];
 

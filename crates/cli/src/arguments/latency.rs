@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `piste latency`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+use super::reading::PageOptions;
+use crate::moment;
+
+/// Measure how long this machine can delay a thread
+///
+/// Runs a loop on each chosen CPU and measures, each time around, how long something took that should take no time. On a terminal, shows the
+/// figures while it measures. Ctrl-C ends it early, with the results so far. Settings of the machine that cause latency are named, too.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sudo piste latency timer --policy fifo:80 --duration 1min
+  sudo piste latency gaps --cpus 2-3 --threshold 20us
+  sudo piste latency timer --fail-above 100us --duration 10min
+  piste latency --preflight
+
+Exit status: 0, 1 for a failure, 91 if something took longer than --fail-above.")]
+pub(crate) struct Latency {
+    /// Loop to run
+    #[arg(value_enum, value_name = "LOOP", default_value = "npt")]
+    pub(crate) kind: LoopKind,
+    /// Measure on these CPUs, such as 0-3,8, each with a thread of its own [default: all that piste may use]
+    #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
+    pub(crate) cpus: Option<CpuList>,
+    /// Scheduling policy: other, fifo:PRIORITY, rr:PRIORITY, deadline or deadline:RUNTIME/PERIOD
+    #[arg(long, value_name = "POLICY", default_value = "other", value_parser = parse_policy)]
+    pub(crate) policy: PolicyChoice,
+    /// Stop after this time [default: 10s, or no limit with --loops]
+    #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
+    pub(crate) duration: Option<Duration>,
+    /// Stop each thread after COUNT loops
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) loops: Option<u64>,
+    /// Do not count the first COUNT loops
+    #[arg(long, value_name = "COUNT", default_value = "5")]
+    pub(crate) warm_up: u32,
+    /// timer: time from one wake-up to the next, up to 1s [default: 1ms]
+    #[arg(long, value_name = "DURATION", value_parser = parse_interval)]
+    pub(crate) interval: Option<Duration>,
+    /// gaps: report each gap that is at least so long [default: 10us]
+    #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
+    pub(crate) threshold: Option<Duration>,
+    /// npt, gaps: clock that the loop reads
+    #[arg(long, value_enum, value_name = "CLOCK", default_value = "auto")]
+    pub(crate) clock: ClockOption,
+    /// Exit with status 91 if a loop took longer, or woke up later
+    #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
+    pub(crate) fail_above: Option<Duration>,
+    /// Print a histogram up to this many microseconds, as cyclictest -h does, and nothing else
+    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) histogram: Option<u32>,
+    /// Also write the percentiles to FILE, for the plotters of HdrHistogram (.hgrm)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) hdr: Option<PathBuf>,
+    /// Measure nothing; show the settings of the machine that cause latency, and how to fix them
+    #[arg(long)]
+    pub(crate) preflight: bool,
+    #[command(flatten)]
+    pub(crate) page: PageOptions,
+}
+
+/// What a loop does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LoopKind {
+    /// Read the clock again and again, and measure the gaps
+    Npt,
+    /// Sleep, and measure how late the thread wakes up
+    Timer,
+    /// As npt; report each long gap with what caused it
+    Gaps,
+}
+
+/// Which clock is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClockOption {
+    /// The TSC if it can be used, else CLOCK_MONOTONIC
+    Auto,
+    /// The time stamp counter of x86-64
+    Tsc,
+    /// CLOCK_MONOTONIC
+    Monotonic,
+}
+
+/// CPUs in ascending order; at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CpuList(pub(crate) Vec<u32>);
+
+/// A scheduling policy; the budget of a deadline may depend on the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PolicyChoice {
+    Other,
+    Fifo(u8),
+    RoundRobin(u8),
+    Deadline(Option<(Duration, Duration)>),
+}
+
+fn parse_cpus(text: &str) -> Result<CpuList, String> {
+    match piste_latency::cpus::parse(text)? {
+        cpus if cpus.is_empty() => Err("the list is empty; write for example 0-3,8".into()),
+        cpus => Ok(CpuList(cpus)),
+    }
+}
+
+fn parse_policy(text: &str) -> Result<PolicyChoice, String> {
+    let (name, value) = text
+        .split_once(':')
+        .map_or((text, None), |(name, value)| (name, Some(value)));
+    let priority = || match value.unwrap_or_default().parse() {
+        Ok(priority @ 1..=99) => Ok(priority),
+        _ => Err(format!(
+            "a priority from 1 to 99 is missing; write for example {name}:80"
+        )),
+    };
+    match (name, value) {
+        ("other", None) => Ok(PolicyChoice::Other),
+        ("fifo", _) => priority().map(PolicyChoice::Fifo),
+        ("rr", _) => priority().map(PolicyChoice::RoundRobin),
+        ("deadline", None) => Ok(PolicyChoice::Deadline(None)),
+        ("deadline", Some(value)) => {
+            let (runtime, period) = value
+                .split_once('/')
+                .ok_or("the period is missing; write for example deadline:200us/1ms")?;
+            let (runtime, period) = (parse_positive(runtime)?, parse_positive(period)?);
+            match runtime <= period {
+                true => Ok(PolicyChoice::Deadline(Some((runtime, period)))),
+                false => Err("the runtime is longer than the period".into()),
+            }
+        }
+        _ => Err("not a policy; use other, fifo:80, rr:80, deadline or deadline:200us/1ms".into()),
+    }
+}
+
+/// A duration longer than 0.
+fn parse_positive(text: &str) -> Result<Duration, String> {
+    match moment::parse_length(text)? {
+        ..=0 => Err("must be longer than 0".into()),
+        ns => Ok(Duration::from_nanos(ns.cast_unsigned())),
+    }
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_positive(text)?;
+    match interval.as_micros() {
+        0..10 => Err("too short; the shortest interval is 10us".into()),
+        10..=1_000_000 => Ok(interval),
+        _ => Err("too long; the longest interval is 1s".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_have_priorities_or_budgets() {
+        for (text, policy) in [
+            ("other", PolicyChoice::Other),
+            ("fifo:80", PolicyChoice::Fifo(80)),
+            ("rr:1", PolicyChoice::RoundRobin(1)),
+            ("deadline", PolicyChoice::Deadline(None)),
+            (
+                "deadline:200us/1ms",
+                PolicyChoice::Deadline(Some((Duration::from_micros(200), Duration::from_millis(1)))),
+            ),
+        ] {
+            assert_eq!(parse_policy(text), Ok(policy), "{text}");
+        }
+        for text in [
+            "",
+            "fifo",
+            "fifo:0",
+            "fifo:100",
+            "rr:a",
+            "other:1",
+            "deadline:1ms",
+            "deadline:2ms/1ms",
+            "batch",
+        ] {
+            assert!(parse_policy(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn intervals_and_lists_have_limits() {
+        assert_eq!(parse_interval("1.5ms"), Ok(Duration::from_micros(1500)));
+        for text in ["0us", "9us", "1.1s", "1"] {
+            assert!(parse_interval(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_cpus("1,0"), Ok(CpuList(vec![0, 1])));
+        assert!(parse_cpus("").is_err());
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was measured, as JSON: docs/reference/latency.md, and `latency` in docs/reference/schemas.json.
+
+use std::time::UNIX_EPOCH;
+
+use piste_latency::preflight::{Check, Level};
+use piste_latency::{Cause, Clock, ClockKind, FrequencySource, Gap, Loop, Measured, PERCENTILES, Summary};
+use serde_json::{Map, Value, json};
+
+use super::Results;
+use super::report::interrupt_name;
+
+/// The settings.
+pub(super) fn preflight(checks: &[Check]) -> Value {
+    json!({ "preflight": checks.iter().map(check).collect::<Vec<_>>() })
+}
+
+fn check(check: &Check) -> Value {
+    let level = match check.level {
+        Level::Ok => "ok",
+        Level::Wrong => "wrong",
+        Level::Unknown => "unknown",
+    };
+    json!({ "name": check.name, "level": level, "value": check.value, "cost": check.cost, "fix": check.fix })
+}
+
+/// Everything that was measured.
+pub(super) fn results(results: &Results) -> Value {
+    let plan = &results.plan;
+    let kind = match plan.kind {
+        Loop::Npt => "npt",
+        Loop::Gaps { .. } => "gaps",
+        Loop::Timer { .. } => "timer",
+    };
+    let frequency_source = match plan.clock.frequency_source {
+        FrequencySource::Definition => "definition",
+        FrequencySource::Kernel => "kernel",
+        FrequencySource::Evaluated => "evaluated",
+    };
+    let mut answer = json!({
+        "loop": kind,
+        "policy": plan.policy.to_string(),
+        "clock": {
+            "name": match plan.clock.kind { ClockKind::Tsc => "tsc", ClockKind::Monotonic => "monotonic" },
+            "frequency_hz": plan.clock.frequency_hz,
+            "frequency_source": frequency_source,
+        },
+        "warm_up_loops": plan.warm_up,
+        "was_interrupted": results.was_interrupted,
+        "cpus": results.measured.iter().map(|one| cpu(results, one)).collect::<Vec<_>>(),
+        "all": summary(&results.summary(&results.all)),
+        "preflight": results.checks.iter().map(check).collect::<Vec<_>>(),
+        "notes": results.notes,
+    });
+    match plan.kind {
+        Loop::Npt => {}
+        Loop::Gaps { threshold } => answer["threshold_ns"] = json!(threshold.as_nanos() as u64),
+        Loop::Timer { interval } => answer["interval_ns"] = json!(interval.as_nanos() as u64),
+    }
+    if let Some(limit) = results.fail_above {
+        answer["fail_above_ns"] = json!(limit.as_nanos() as u64);
+        answer["is_above"] = json!(results.above_limit().is_some());
+    }
+    answer
+}
+
+fn cpu(results: &Results, measured: &Measured) -> Value {
+    let clock = &results.plan.clock;
+    let mut answer = Map::new();
+    answer.insert("cpu".into(), json!(measured.cpu));
+    answer.insert("duration_ns".into(), json!(measured.duration.as_nanos() as u64));
+    if let Value::Object(summary) = summary(&results.summary(&measured.values)) {
+        answer.extend(summary);
+    }
+    let buckets = measured.values.buckets().into_iter();
+    let buckets = buckets.map(|bucket| {
+        let (from, to) = (
+            rounded(clock.ns(bucket.low as f64)),
+            rounded(clock.ns(bucket.high as f64)),
+        );
+        json!({ "from_ns": from, "to_ns": to, "count": bucket.count })
+    });
+    answer.insert("histogram".into(), buckets.collect());
+    if matches!(results.plan.kind, Loop::Timer { .. }) {
+        answer.insert("overruns".into(), json!(measured.overruns));
+        return answer.into();
+    }
+    let undisturbed = results.summary(&measured.values.undisturbed());
+    answer.insert("undisturbed".into(), summary(&undisturbed));
+    let causes = Cause::ALL.into_iter().zip(measured.by_cause).map(|(cause, gaps)| {
+        json!({
+            "cause": name(cause),
+            "gaps": gaps.count,
+            "total_ns": clock.whole_ns(gaps.ticks),
+            "longest_ns": clock.whole_ns(gaps.max),
+        })
+    });
+    answer.insert("causes".into(), causes.collect());
+    answer.insert("looked_from_ns".into(), json!(clock.whole_ns(measured.looked_from)));
+    answer.insert("looking_ns".into(), json!(measured.blind.as_nanos() as u64));
+    answer.insert("interrupts_counted".into(), json!(!measured.interrupt_names.is_empty()));
+    if matches!(results.plan.kind, Loop::Gaps { .. }) {
+        let gaps = measured.gaps.iter().map(|one| gap(clock, measured, one));
+        answer.insert("gaps".into(), gaps.collect());
+        answer.insert("gaps_left_out".into(), json!(measured.gaps_left_out));
+    }
+    answer.into()
+}
+
+fn gap(clock: &Clock, measured: &Measured, gap: &Gap) -> Value {
+    let since_1970 = measured.begin.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let begin_ns = since_1970 + u128::from(clock.whole_ns(gap.begin));
+    json!({
+        "begin_ns": begin_ns.to_string(),
+        "duration_ns": clock.whole_ns(gap.ticks),
+        "cause": name(Cause::of(&gap.seen)),
+        "switches": gap.seen.switches,
+        "interrupts": gap.seen.interrupts,
+        "interrupt": interrupt_name(measured, gap),
+        "page_faults": gap.seen.page_faults,
+        "steal_ns": gap.seen.steal.map(|steal| steal.as_nanos() as u64),
+    })
+}
+
+fn summary(summary: &Summary) -> Value {
+    let percentiles = PERCENTILES.iter().zip(summary.percentiles_ns);
+    let percentiles = percentiles.map(|(percent, ns)| json!({ "percent": percent, "ns": rounded(ns) }));
+    json!({
+        "loops": summary.count,
+        "min_ns": rounded(summary.min_ns),
+        "mean_ns": rounded(summary.mean_ns),
+        "max_ns": rounded(summary.max_ns),
+        "variance_ns2": rounded(summary.variance_ns2),
+        "standard_deviation_ns": rounded(summary.standard_deviation_ns),
+        "percentiles": percentiles.collect::<Vec<_>>(),
+    })
+}
+
+/// Thousandths are more than any clock tells apart.
+fn rounded(ns: f64) -> f64 {
+    (ns * 1000.0).round() / 1000.0
+}
+
+fn name(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Switch => "switch",
+        Cause::Steal => "steal",
+        Cause::Interrupt => "interrupt",
+        Cause::PageFault => "page_fault",
+        Cause::Nothing => "nothing_visible",
+    }
+}
