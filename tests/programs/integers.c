@@ -10,8 +10,14 @@
 PISTE_EVENT(integers, all, (uint32_t, round), (uint32_t, which), (int8_t, i8), (int16_t, i16), (int32_t, i32),
             (int64_t, i64), (uint8_t, u8), (uint16_t, u16), (uint32_t, u32), (uint64_t, u64))
 
-#define SIGNED(bits)   {INT##bits##_MIN, -1, 0, 1, INT##bits##_MAX}
-#define UNSIGNED(bits) {0, 1, UINT##bits##_MAX / 2, UINT##bits##_MAX - 1, UINT##bits##_MAX}
+#define SIGNED(bits)                                                                                                   \
+	{                                                                                                              \
+		INT##bits##_MIN, -1, 0, 1, INT##bits##_MAX                                                             \
+	}
+#define UNSIGNED(bits)                                                                                                 \
+	{                                                                                                              \
+		0, 1, UINT##bits##_MAX / 2, UINT##bits##_MAX - 1, UINT##bits##_MAX                                     \
+	}
 
 static const int8_t i8[] = SIGNED(8);
 static const int16_t i16[] = SIGNED(16);
