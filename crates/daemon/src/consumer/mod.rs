@@ -58,7 +58,7 @@ mod tests;
 mod trace;
 mod verdict;
 mod watch;
-mod worker;
+pub(crate) mod worker;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -76,6 +76,7 @@ use self::session::{Session, Shared};
 use self::stage::Again;
 use self::stream::ProcessIds;
 use self::watch::{Rung, Watch};
+use self::worker::Letter;
 use crate::link::{BellPlace, Opening, ToConsumer, ToControl};
 use crate::remains::Predecessors;
 
@@ -129,13 +130,7 @@ impl Domain for Programs {
         Session::new(opening, outbox)
     }
 
-    fn handle(
-        &mut self,
-        message: ToConsumer,
-        descriptor: Option<Arc<OwnedFd>>,
-        session: &mut Session,
-        outbox: &Outbox,
-    ) {
+    fn handle(&mut self, (message, descriptor): Letter, session: &mut Session, outbox: &Outbox, now: Instant) {
         let changed = match message {
             ToConsumer::AddChannel { stream, geometry, .. } => {
                 let ring_bytes = u64::from(geometry.subbuf_bytes) * u64::from(geometry.subbuf_count);
@@ -177,7 +172,7 @@ impl Domain for Programs {
                 Ok(())
             }
             ToConsumer::RetireRingSet { key } => {
-                session.end_ring_set(key, Life::Retired(Instant::now()), outbox);
+                session.end_ring_set(key, Life::Retired(now), outbox);
                 Ok(())
             }
             other => {

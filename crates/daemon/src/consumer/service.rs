@@ -22,7 +22,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimi
 use super::outbox::{Outbox, lock};
 use super::stage::Again;
 use super::watch::Watch;
-use super::worker::{Worker, Workers};
+use super::worker::{Letter, Worker, Workers};
 use crate::bell::Bell;
 use crate::link::{ChannelTotals, Failure, Link, Opening, RequestId, Rotation, ToConsumer, ToControl};
 use crate::person::Output;
@@ -43,13 +43,7 @@ pub(crate) trait Domain {
     fn open(&mut self, opening: Opening, outbox: &Outbox) -> Self::Session;
 
     /// A message that only this domain understands; [`refuse`] answers the others.
-    fn handle(
-        &mut self,
-        message: ToConsumer,
-        descriptor: Option<Arc<OwnedFd>>,
-        session: &mut Self::Session,
-        outbox: &Outbox,
-    );
+    fn handle(&mut self, letter: Letter, session: &mut Self::Session, outbox: &Outbox, now: Instant);
 
     /// Does what there is to do for the session; says when to come back.
     fn look(&mut self, session: &mut Self::Session, outbox: &Outbox, now: Instant) -> Again;
@@ -115,15 +109,11 @@ where
 {
     // Who connects learns from now on which process this is, instead of which one made the socket. As many may wait as the kernel allows.
     listen(&listener, i32::MAX)?;
-    let bell = Arc::new(Bell::new()?);
-    let service = Service {
-        outbox: Outbox::new(bell.clone()),
-        bell,
-        workers: Workers::default(),
-        predecessors,
-        watch,
-        domain,
+    let start = move |opening, outbox: &Outbox, workers: &Workers| {
+        let (domain, predecessors) = (domain.clone(), predecessors.clone());
+        Worker::start(opening, domain, predecessors, outbox, workers)
     };
+    let service = Service::new(watch, start)?;
     let thread = thread::Builder::new().name(LISTENING_THREAD.into());
     let ended = thread.spawn(move || service.serve(&listener))?.join();
     ended.unwrap_or_else(|panicked| resume_unwind(panicked))
@@ -167,14 +157,14 @@ pub(crate) fn prepare_process() {
     );
 }
 
-struct Service<F> {
-    outbox: Outbox,
+/// The listening thread. `Start` begins to look after a session.
+pub(crate) struct Service<Start> {
+    pub(crate) outbox: Outbox,
     /// There is something to do with the connection.
     bell: Arc<Bell>,
-    workers: Workers,
-    predecessors: Predecessors,
+    pub(crate) workers: Workers,
     watch: Option<Arc<Watch>>,
-    domain: F,
+    start: Start,
 }
 
 /// What there is to do.
@@ -184,24 +174,38 @@ struct Ready {
 }
 
 #[derive(PartialEq, Eq)]
-enum Received {
+pub(crate) enum Received {
     /// As much as is taken in one go; the rest is there at the next look.
     Messages,
     Exit,
 }
 
-impl<D, F> Service<F>
+impl<Start> Service<Start>
 where
-    D: Domain,
-    F: FnOnce() -> D + Clone + Send + 'static,
+    Start: FnMut(Opening, &Outbox, &Workers) -> io::Result<Worker>,
 {
+    /// One without a connection and without sessions.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn new(watch: Option<Arc<Watch>>, start: Start) -> io::Result<Service<Start>> {
+        let bell = Arc::new(Bell::new()?);
+        Ok(Service {
+            outbox: Outbox::new(bell.clone()),
+            bell,
+            workers: Workers::default(),
+            watch,
+            start,
+        })
+    }
+
     fn serve(mut self, listener: &OwnedFd) -> io::Result<()> {
         loop {
             let ready = self.wait(listener)?;
             if ready.connection {
                 self.accept(listener)?;
             }
-            if ready.link && self.receive() == Received::Exit {
+            if ready.link && self.receive(MESSAGES_MAX) == Received::Exit {
                 return Ok(());
             }
             self.answer_for_those_held_up();
@@ -251,9 +255,10 @@ where
         Ok(())
     }
 
-    fn receive(&mut self) -> Received {
+    /// Takes at most so many messages from control.
+    pub(crate) fn receive(&mut self, most: usize) -> Received {
         self.outbox.flush();
-        for _ in 0..MESSAGES_MAX {
+        for _ in 0..most {
             match self.outbox.receive() {
                 Ok(None) => break,
                 Ok(Some((ToConsumer::Exit, _))) => return Received::Exit,
@@ -315,8 +320,7 @@ where
         if lock(&self.workers).contains_key(&session) {
             return None;
         }
-        let (domain, predecessors) = (self.domain.clone(), self.predecessors.clone());
-        match Worker::start(opening, domain, predecessors, &self.outbox, &self.workers) {
+        match (self.start)(opening, &self.outbox, &self.workers) {
             Ok(worker) => drop(lock(&self.workers).insert(session, worker)),
             Err(error) => {
                 let what = format!(

@@ -52,6 +52,14 @@ struct Desk {
     outbox: Outbox,
 }
 
+/// What a session's thread does.
+pub(crate) struct Work<D: Domain> {
+    domain: D,
+    session: D::Session,
+    desk: Desk,
+    workers: Workers,
+}
+
 impl Worker {
     /// Starts the thread of a new session.
     ///
@@ -64,16 +72,8 @@ impl Worker {
         outbox: &Outbox,
         workers: &Workers,
     ) -> io::Result<Worker> {
-        let (letters, received) = channel();
-        let bell = Arc::new(Bell::new()?);
-        let held = Arc::<Mutex<Held>>::default();
-        let desk = Desk {
-            session: opening.session,
-            letters: received,
-            bell: bell.clone(),
-            held: held.clone(),
-            outbox: outbox.of_session(held.clone()),
-        };
+        let (desk, letters) = Desk::new(opening.session, outbox)?;
+        let (bell, held) = (desk.bell.clone(), desk.held.clone());
         let (busy, told) = channel();
         let workers = workers.clone();
         let name = format!("pisted-{}", opening.session);
@@ -81,7 +81,7 @@ impl Worker {
             let _whole = EndsWithProcess;
             let _ = busy.send(Busy::of_this_thread());
             predecessors.wait_for(&name);
-            work(opening, domain(), &desk, &workers);
+            Work::begin(opening, domain(), desk, workers).run();
         })?;
         let busy = told.recv().map_err(io::Error::other)?;
         Ok(Worker {
@@ -111,35 +111,69 @@ impl Drop for EndsWithProcess {
     }
 }
 
-fn work<D: Domain>(opening: Opening, mut domain: D, desk: &Desk, workers: &Workers) {
-    let mut session = domain.open(opening, &desk.outbox);
-    let mut again = Again::After(Duration::ZERO);
-    while again != Again::Closed {
-        let timeout = match again {
-            Again::Never | Again::Closed => None,
-            Again::AtPace => domain.interval(),
-            Again::After(duration) => Some(duration),
-        };
-        if desk.wait(&domain, &session, timeout) {
-            domain.woken();
+impl<D: Domain> Work<D> {
+    fn begin(opening: Opening, mut domain: D, desk: Desk, workers: Workers) -> Work<D> {
+        let session = domain.open(opening, &desk.outbox);
+        Work {
+            domain,
+            session,
+            desk,
+            workers,
         }
-        desk.bell.silence();
-        for (message, descriptor) in desk.take_letters() {
-            desk.handle(&mut domain, &mut session, message, descriptor);
+    }
+
+    fn run(mut self) {
+        let mut again = Again::After(Duration::ZERO);
+        while again != Again::Closed {
+            let timeout = match again {
+                Again::Never | Again::Closed => None,
+                Again::AtPace => self.domain.interval(),
+                Again::After(duration) => Some(duration),
+            };
+            if self.desk.wait(&self.domain, &self.session, timeout) {
+                self.domain.woken();
+            }
+            self.desk.bell.silence();
+            again = self.look(Instant::now);
+        }
+    }
+
+    /// Takes the letters that are there, then looks at the session. It has no more to do once it is closed.
+    pub(crate) fn look(&mut self, now: impl Fn() -> Instant) -> Again {
+        let (domain, session, desk) = (&mut self.domain, &mut self.session, &self.desk);
+        for letter in desk.take_letters() {
+            desk.handle(domain, session, letter, now());
         }
         lock(&desk.held).is_started = session.is_started();
-        again = domain.look(&mut session, &desk.outbox, Instant::now());
+        let again = domain.look(session, &desk.outbox, now());
         domain.rest(again);
-    }
-    domain.closed(&session);
-    // Whoever finds it among the workers has posted by now.
-    lock(workers).remove(&desk.session);
-    for (message, _) in desk.letters.try_iter() {
-        answer_for_nobody(&message, &desk.outbox);
+        if again == Again::Closed {
+            domain.closed(session);
+            // Whoever finds it among the workers has posted by now.
+            lock(&self.workers).remove(&desk.session);
+            for (message, _) in desk.letters.try_iter() {
+                answer_for_nobody(&message, &desk.outbox);
+            }
+        }
+        again
     }
 }
 
 impl Desk {
+    /// That of a session, and where its letters are posted.
+    fn new(session: SessionId, outbox: &Outbox) -> io::Result<(Desk, Sender<Letter>)> {
+        let (letters, received) = channel();
+        let held = Arc::<Mutex<Held>>::default();
+        let desk = Desk {
+            session,
+            letters: received,
+            bell: Arc::new(Bell::new()?),
+            held: held.clone(),
+            outbox: outbox.of_session(held),
+        };
+        Ok((desk, letters))
+    }
+
     /// Sleeps until there is a letter, or for `timeout`. True when one of the domain's own descriptors is readable.
     fn wait<D: Domain>(&self, domain: &D, session: &D::Session, timeout: Option<Duration>) -> bool {
         let timeout = timeout.map(|timeout| Timespec::try_from(timeout).expect("no timeout is longer than the epoch"));
@@ -165,14 +199,9 @@ impl Desk {
         letters
     }
 
-    fn handle<D: Domain>(
-        &self,
-        domain: &mut D,
-        session: &mut D::Session,
-        message: ToConsumer,
-        descriptor: Option<Arc<OwnedFd>>,
-    ) {
+    fn handle<D: Domain>(&self, domain: &mut D, session: &mut D::Session, letter: Letter, now: Instant) {
         let outbox = &self.outbox;
+        let (message, descriptor) = letter;
         match message {
             ToConsumer::Start { request, .. } => {
                 let outcome = session.start(outbox).map(|()| session.totals());
@@ -184,14 +213,14 @@ impl Desk {
                     outbox.send(&ToControl::Done { request, outcome });
                 }
             }
-            ToConsumer::Stop { request, .. } => session.end(request, false, Instant::now()),
-            ToConsumer::CloseSession { request, .. } => session.end(request, true, Instant::now()),
+            ToConsumer::Stop { request, .. } => session.end(request, false, now),
+            ToConsumer::CloseSession { request, .. } => session.end(request, true, now),
             ToConsumer::Snapshot {
                 output, owner, request, ..
             } => session.snapshot(request, Output { folder: output, owner }, outbox),
             ToConsumer::Rotate { rotation, request, .. } => session.rotate(request, rotation, outbox),
             ToConsumer::Flush { request, .. } => session.flush(request, outbox),
-            of_a_domain => domain.handle(of_a_domain, descriptor, session, outbox),
+            of_a_domain => domain.handle((of_a_domain, descriptor), session, outbox, now),
         }
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Control's end of the link to a consumer: finds the one that an earlier pisted left, or starts one.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -17,8 +16,9 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Signal, pidfd_send_signal};
 
+use super::carrier::Belongings;
 use super::sockets::{Access, connect, listen};
-use crate::link::{Domain, Link, RingSetKey, SessionId, ToConsumer, ToControl};
+use crate::link::{Domain, Link, ToConsumer, ToControl};
 use crate::remains::{Predecessors, is_dead_consumer, watch};
 
 /// How long a consumer may take to say what it has. It may be in the middle of a write to a slow disk, or wait for the kernel.
@@ -79,17 +79,6 @@ impl Remains {
         };
         is_there.then_some(self.pid)
     }
-}
-
-/// What a consumer has that an earlier pisted started.
-#[derive(Debug, Default)]
-pub struct Belongings {
-    /// Sessions.
-    pub sessions: BTreeSet<SessionId>,
-    /// The memory of ring sets.
-    pub ring_sets: BTreeMap<RingSetKey, Arc<OwnedFd>>,
-    /// What it said meanwhile.
-    pub messages: Vec<ToControl>,
 }
 
 impl Consumer {

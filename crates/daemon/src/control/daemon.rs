@@ -13,6 +13,7 @@ use piste_control::Places;
 use piste_reason::reason;
 
 use super::boards::{Bell, Boards};
+use super::carrier::{Carrier, Rings};
 use super::clock::TraceClock;
 use super::connections::Connections;
 use super::files::Files;
@@ -24,11 +25,10 @@ use super::poll::{Poll, Watched};
 use super::rotation::AfterRotations;
 use super::session_events::SessionEvents;
 use super::triggers::{Acting, Listeners};
-use super::waiting::{Ended, Waiting};
-use crate::link::{ChannelTotals, Domain, RequestId, RingSetKey, SessionId, ToConsumer};
+use super::waiting::{Ended, Outcome, Waiting};
+use crate::link::{ChannelTotals, Domain, RequestId, RingSetKey, SessionId, ToConsumer, ToControl};
 use crate::message::ToProgram;
-use crate::rings;
-use crate::session::{Change, Effect, Machine, Pending, ProgramId, Refusal};
+use crate::session::{Change, Machine, Pending, ProgramId, Refusal};
 
 /// How long the consumer may take to write what is asked of it.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -39,30 +39,6 @@ const TURNS_TIME_MAX: Duration = Duration::from_millis(1);
 
 /// What to do when a wait is over.
 pub type Then = Box<dyn FnOnce(&mut Daemon, Ended)>;
-
-/// The memory of a ring set.
-pub(super) struct Rings {
-    pub(super) memory: Arc<OwnedFd>,
-    /// A consumer knows of it, or did when it died.
-    pub(super) announced: bool,
-}
-
-impl Rings {
-    fn new(memory: OwnedFd) -> Rings {
-        Rings {
-            memory: Arc::new(memory),
-            announced: false,
-        }
-    }
-
-    /// Those of a consumer that runs already.
-    pub(super) fn adopted(memory: Arc<OwnedFd>) -> Rings {
-        Rings {
-            memory,
-            announced: true,
-        }
-    }
-}
 
 /// The control process.
 pub struct Daemon {
@@ -295,96 +271,21 @@ impl Daemon {
 
     /// Carries out what the machine decided.
     pub(super) fn carry_out(&mut self) {
-        loop {
-            let effects = self.machine.take_effects();
-            if effects.is_empty() {
-                break;
-            }
-            self.record(&effects);
-            for effect in effects {
-                match effect {
-                    Effect::Record(_) => {}
-                    Effect::Tell { program, message } => self.tell(program, &message),
-                    Effect::Consumer(domain, message) => self.tell_consumer(domain, message),
-                    Effect::MakeRings {
-                        key,
-                        name,
-                        geometry,
-                        contexts,
-                        recording,
-                    } => match rings::make(&name, &geometry, &contexts, key, recording) {
-                        Ok(memory) => {
-                            self.rings.insert(key, Rings::new(memory));
-                            let user = self.machine.sessions().ring_set(key).map(|ring_set| ring_set.user);
-                            user.into_iter().for_each(|user| self.boards.give(key, user));
-                        }
-                        Err(error) => {
-                            eprintln!("pisted: cannot allocate memory for {name}: {}", reason(&error));
-                            self.machine
-                                .ring_set_failed(key, &format!("cannot allocate its rings: {}", reason(&error)));
-                        }
-                    },
-                    Effect::DropRings { key } => {
-                        self.rings.remove(&key);
-                        self.boards.take_back(key);
-                    }
-                }
-            }
-        }
+        self.carry_out_effects();
         self.poll_consumers_for_writing();
     }
 
-    fn record(&mut self, effects: &[Effect]) {
-        let changes: Vec<Change> = effects
-            .iter()
-            .filter_map(|effect| {
-                if let Effect::Record(change) = effect {
-                    Some(change.clone())
-                } else {
-                    None
-                }
-            })
-            .collect();
-        if changes.is_empty() {
-            return;
-        }
-        let none_left = matches!(changes.last(), Some(Change::SessionEnded { .. })) && self.is_without_session();
-        let written = match none_left || self.journal.is_long() {
-            true => self.journal.begin_again(&self.machine.sessions().summary()),
-            false => self.journal.append(&changes),
+    /// Sends a message to the consumer of a domain.
+    fn send(&mut self, domain: Domain, message: &ToConsumer, memory: Option<Arc<OwnedFd>>) -> bool {
+        let Some(consumer) = &mut self.keepers.of_mut(domain).consumer else {
+            return false;
         };
-        if let Err(error) = written {
-            let what = format!(
-                "cannot write the journal: {}; a restarted pisted will not know everything about the session",
-                reason(&error)
-            );
-            eprintln!("pisted: {what}");
-            let sessions: Vec<SessionId> = self.machine.sessions().iter().map(|(session, _)| session).collect();
-            sessions
-                .into_iter()
-                .for_each(|session| self.machine.add_finding(session, what.clone()));
+        match consumer.send(message, memory) {
+            Ok(()) => return true,
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => eprintln!("pisted: {error}"),
+            Err(_) => self.lose_consumer(domain),
         }
-    }
-
-    fn tell(&mut self, program: ProgramId, message: &ToProgram) {
-        let memory = match message {
-            ToProgram::Channel { key, .. } => match self.rings.get(key) {
-                Some(rings) => {
-                    if let Some(Bell { place, board }) = self.boards.of(*key) {
-                        let (bell, board) = (ToProgram::Bell { index: place.index }, Some(board.clone()));
-                        self.connections
-                            .tell(program, &bell, board, &self.poll, &mut self.machine);
-                    }
-                    Some(rings.memory.clone())
-                }
-                // It could not be made; the machine knows by now.
-                None => return,
-            },
-            ToProgram::Enable { key, .. } | ToProgram::StateDump { key } if !self.rings.contains_key(key) => return,
-            _ => None,
-        };
-        self.connections
-            .tell(program, message, memory, &self.poll, &mut self.machine);
+        false
     }
 
     /// With no session left, the consumers end too. Else they record on, and a new pisted will find them.
@@ -403,5 +304,75 @@ impl Daemon {
             // A socket that stays behind refuses connections, as one that is missing does.
             let _ = std::fs::remove_file(socket);
         }
+    }
+}
+
+impl Carrier for Daemon {
+    fn machine(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    fn rings(&mut self) -> &mut BTreeMap<RingSetKey, Rings> {
+        &mut self.rings
+    }
+
+    fn unanswered(&mut self, domain: Domain) -> &mut BTreeMap<RequestId, ToConsumer> {
+        &mut self.keepers.of_mut(domain).unanswered
+    }
+
+    fn write_down(&mut self, changes: &[Change]) {
+        let none_left = matches!(changes.last(), Some(Change::SessionEnded { .. })) && self.is_without_session();
+        let written = match none_left || self.journal.is_long() {
+            true => self.journal.begin_again(&self.machine.sessions().summary()),
+            false => self.journal.append(changes),
+        };
+        if let Err(error) = written {
+            let what = format!(
+                "cannot write the journal: {}; a restarted pisted will not know everything about the session",
+                reason(&error)
+            );
+            eprintln!("pisted: {what}");
+            let sessions: Vec<SessionId> = self.machine.sessions().iter().map(|(session, _)| session).collect();
+            sessions
+                .into_iter()
+                .for_each(|session| self.machine.add_finding(session, what.clone()));
+        }
+    }
+
+    fn send_to_program(&mut self, program: ProgramId, message: &ToProgram, memory: Option<Arc<OwnedFd>>) {
+        self.connections
+            .tell(program, message, memory, &self.poll, &mut self.machine);
+    }
+
+    fn send_to_consumer(&mut self, domain: Domain, message: &ToConsumer, memory: Option<Arc<OwnedFd>>) -> bool {
+        self.send(domain, message, memory)
+    }
+
+    fn rings_made(&mut self, key: RingSetKey) {
+        let user = self.machine.sessions().ring_set(key).map(|ring_set| ring_set.user);
+        user.into_iter().for_each(|user| self.boards.give(key, user));
+    }
+
+    fn rings_dropped(&mut self, key: RingSetKey) {
+        self.boards.take_back(key);
+    }
+
+    fn prepare_program(&mut self, program: ProgramId, key: RingSetKey) {
+        if let Some(Bell { place, board }) = self.boards.of(key) {
+            let (bell, board) = (ToProgram::Bell { index: place.index }, Some(board.clone()));
+            self.send_to_program(program, &bell, board);
+        }
+    }
+
+    fn prepare_consumer(&mut self, domain: Domain, message: &mut ToConsumer) -> bool {
+        self.prepare(domain, message)
+    }
+
+    fn answered(&mut self, request: RequestId, outcome: Outcome) {
+        self.waiting.done(request, outcome);
+    }
+
+    fn hear_other(&mut self, domain: Domain, message: ToControl) {
+        self.hear_of_domain(domain, message);
     }
 }

@@ -7,7 +7,7 @@
 //!   consumers -------------> consumer ----'   (one thread)        '--> consumer, rings
 //! ```
 //!
-//! - [`daemon`]: the loop and the effects; start here;
+//! - [`daemon`]: the loop; start here; [`carrier`]: how the effects are carried out;
 //! - [`server`], [`requests`], [`replies`], [`inbox`]: people and their questions; [`commands`], [`recording`], [`rotation`], [`output`], [`archive`]: what
 //!   they ask;
 //!   [`reports`], [`status`]: what they are shown;
@@ -23,6 +23,7 @@
 
 pub mod archive;
 pub mod boards;
+pub mod carrier;
 pub mod clock;
 pub mod commands;
 pub mod complaints;

@@ -4,15 +4,16 @@
 //! The programs' consumer is always there. The kernel consumer is started with the first kernel channel, and stays until pisted ends with
 //! no session left.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
 
 use piste_reason::reason;
 
 use super::boards::Bell;
-use super::consumer::{Belongings, Consumer, Found};
-use super::daemon::{Daemon, Rings, WRITE_TIMEOUT};
+use super::carrier::{Belongings, Carrier};
+use super::consumer::{Consumer, Found};
+use super::daemon::{Daemon, WRITE_TIMEOUT};
 use super::host;
 use super::poll::Watched;
 use super::waiting::Ended;
@@ -35,9 +36,9 @@ impl Daemon {
     /// None can be started for the programs.
     pub fn begin(&mut self, adopted: Adopted) -> io::Result<()> {
         self.take_over_kernel(adopted.kernel);
-        let belongings = match adopted.user {
+        let mut belongings = match adopted.user {
             Found::Living((consumer, belongings)) => {
-                self.take_over(Domain::User, consumer)?;
+                self.take_consumer(Domain::User, consumer)?;
                 belongings
             }
             gone => {
@@ -46,30 +47,13 @@ impl Daemon {
                 Belongings::default()
             }
         };
-        let adopted = belongings.ring_sets.into_iter();
-        self.rings = adopted.map(|(key, memory)| (key, Rings::adopted(memory))).collect();
-        let has: BTreeSet<RingSetKey> = self.rings.keys().copied().collect();
-        let known: Vec<_> = self
-            .machine
-            .sessions()
-            .ring_sets()
-            .map(|(key, set)| (key, set.clone()))
-            .collect();
-        for (key, ring_set) in known {
+        let has = self.take_over(&mut belongings, |daemon, ring_set| {
             let same_process = host::process_start(ring_set.program.pid) == Some(ring_set.program_start);
-            let lives = same_process && self.connections.watch(ring_set.program, &self.poll);
-            if !has.contains(&key) {
-                let consumer_lived = belongings.sessions.contains(&ring_set.session);
-                self.machine.ring_set_missing(key, lives, consumer_lived);
-            } else if !lives {
-                self.machine.dead(ring_set.program);
-            }
-        }
+            same_process && daemon.connections.watch(ring_set.program, &daemon.poll)
+        });
         // The kernel first, as at each start.
         self.machine.everything_of_kernel();
-        // The messages of `dead` are among those of `everything` as well; the consumer takes both.
-        self.machine.everything(&has);
-        self.machine.close_unknown(&belongings.sessions, &has);
+        self.describe_to_adopted(&belongings.sessions, &has);
         self.resume_rotations();
         for (session, requests) in self.machine.close_again() {
             self.end_when_closed(session, requests);
@@ -90,7 +74,7 @@ impl Daemon {
     /// One that hangs in the kernel is no reason not to record programs.
     fn take_over_kernel(&mut self, found: io::Result<Found<Consumer>>) {
         let taken = match found {
-            Ok(Found::Living(consumer)) => self.take_over(Domain::Kernel, consumer),
+            Ok(Found::Living(consumer)) => self.take_consumer(Domain::Kernel, consumer),
             Ok(gone) => {
                 self.keepers.of_mut(Domain::Kernel).remains.extend(gone.remains());
                 Ok(())
@@ -103,7 +87,7 @@ impl Daemon {
         }
     }
 
-    fn take_over(&mut self, domain: Domain, consumer: Consumer) -> io::Result<()> {
+    fn take_consumer(&mut self, domain: Domain, consumer: Consumer) -> io::Result<()> {
         self.poll.add(consumer.descriptor(), Watched::Consumer(domain))?;
         let keeper = self.keepers.of_mut(domain);
         keeper.is_wanted = true;
@@ -150,44 +134,22 @@ impl Daemon {
         );
     }
 
-    pub(super) fn tell_consumer(&mut self, domain: Domain, mut message: ToConsumer) {
+    /// Answers a request to a consumer that cannot be, and starts one that is needed for the first time.
+    pub(super) fn prepare(&mut self, domain: Domain, message: &mut ToConsumer) -> bool {
         let keeper = self.keepers.of_mut(domain);
-        if let Some(request) = message.request() {
-            if let Some(why) = &keeper.hindrance {
-                let what = why.clone();
-                return self.waiting.done(request, Err(Failure::Other { what }));
-            }
-            keeper.unanswered.insert(request, message.clone());
+        if let (Some(request), Some(why)) = (message.request(), &keeper.hindrance) {
+            let what = why.clone();
+            self.waiting.done(request, Err(Failure::Other { what }));
+            return false;
         }
         if !keeper.is_wanted {
             keeper.is_wanted = true;
             self.try_to_start(domain);
         }
-        let mut memory = None;
-        if let ToConsumer::AddRingSet {
-            key, bell, inherited, ..
-        } = &mut message
-        {
-            let Some(rings) = self.rings.get(key) else { return };
-            memory = Some(rings.memory.clone());
-            *inherited = rings.announced;
+        if let ToConsumer::AddRingSet { key, bell, .. } = message {
             *bell = self.tell_board(*key);
         }
-        // A new consumer is told everything.
-        let Some(consumer) = &mut self.keepers.of_mut(domain).consumer else {
-            return;
-        };
-        match consumer.send(&message, memory) {
-            Ok(()) => {
-                if let ToConsumer::AddRingSet { key, .. } = message
-                    && let Some(rings) = self.rings.get_mut(&key)
-                {
-                    rings.announced = true;
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => eprintln!("pisted: {error}"),
-            Err(_) => self.lose_consumer(domain),
-        }
+        true
     }
 
     /// Tells the programs' consumer of the board that a ring set's bell is on, and says where that is.
@@ -228,34 +190,24 @@ impl Daemon {
         }
     }
 
-    fn hear(&mut self, domain: Domain, message: ToControl) {
+    /// What a consumer says that is not the same of both domains.
+    pub(super) fn hear_of_domain(&mut self, domain: Domain, message: ToControl) {
         match message {
-            ToControl::Done { request, outcome } => {
-                let question = self.keepers.of_mut(domain).unanswered.remove(&request);
-                if let (Some(ToConsumer::Rotate { session, .. }), Ok(totals)) = (question, &outcome) {
-                    self.machine.part_written(session, domain, totals.clone());
-                }
-                self.waiting.done(request, outcome);
-            }
-            ToControl::RingSetDone { key } => self.machine.ring_set_done(key),
-            ToControl::RingSetRefused { key, why } => self.machine.ring_set_refused(key, &why),
-            ToControl::RingRecovered { key } => self.machine.ring_recovered(key),
             ToControl::Matched {
                 session,
                 matches,
                 count,
                 missed,
             } => self.matched(session, matches, count, missed),
-            ToControl::Finding { session, what } => self.machine.add_finding(session, what),
             ToControl::AdoptedSession { session, started } if domain == Domain::Kernel => {
                 self.machine.kernel_consumer_has(session, started);
             }
             ToControl::Adopted { .. } => self.watch_consumer(domain),
-            ToControl::AdoptedSession { .. } | ToControl::AdoptedRingSet { .. } => {}
+            _ => {}
         }
     }
 
-    fn lose_consumer(&mut self, domain: Domain) {
+    pub(super) fn lose_consumer(&mut self, domain: Domain) {
         let keeper = self.keepers.of_mut(domain);
         if let Some(consumer) = keeper.consumer.take() {
             eprintln!("pisted: the {} ended unexpectedly; starting a new one", name(domain));
@@ -309,17 +261,7 @@ impl Daemon {
         for session in concerned {
             self.machine.add_finding(session, finding);
         }
-        let unanswered: Vec<ToConsumer> = std::mem::take(&mut self.keepers.of_mut(domain).unanswered)
-            .into_values()
-            .collect();
-        match domain {
-            Domain::User => self.machine.everything(&BTreeSet::new()),
-            Domain::Kernel => self.machine.everything_of_kernel(),
-        }
-        self.carry_out();
-        for message in unanswered {
-            self.tell_consumer(domain, message);
-        }
+        self.describe_to_new(domain);
     }
 
     fn try_to_start(&mut self, domain: Domain) -> bool {
@@ -339,7 +281,7 @@ impl Daemon {
         let keeper = self.keepers.of_mut(domain);
         keeper.begin();
         let consumer = Consumer::start(domain, &self.places, &keeper.predecessors())?;
-        self.take_over(domain, consumer)
+        self.take_consumer(domain, consumer)
     }
 }
 

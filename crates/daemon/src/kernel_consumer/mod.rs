@@ -53,6 +53,7 @@ use crate::consumer::outbox::{Outbox, lock};
 use crate::consumer::pace::{self, Pace};
 use crate::consumer::service::{self, Domain, refuse};
 use crate::consumer::stage::Again;
+use crate::consumer::worker::Letter;
 use crate::link::{Opening, ToConsumer};
 use crate::remains::Predecessors;
 
@@ -133,7 +134,7 @@ impl Domain for Kernels {
         Session::new(opening, kernel, &self.run_folder, outbox)
     }
 
-    fn handle(&mut self, message: ToConsumer, _: Option<Arc<OwnedFd>>, session: &mut Session, outbox: &Outbox) {
+    fn handle(&mut self, (message, _): Letter, session: &mut Session, outbox: &Outbox, _: Instant) {
         match message {
             ToConsumer::SetTracked { tracked, .. } => session.set_tracked(tracked, outbox),
             ToConsumer::SetKernelChannel { spec, .. } => {
