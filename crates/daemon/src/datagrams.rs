@@ -134,7 +134,7 @@ impl Datagrams {
     /// Receives one datagram into `buffer`, without blocking.
     ///
     /// # Errors
-    /// The socket's error. A reset connection is [`Received::Closed`].
+    /// The socket's error. A peer that is gone is [`Received::Closed`], once everything that it sent is received.
     pub fn receive(&self, buffer: &mut [u8], descriptors: Descriptors) -> io::Result<Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = match descriptors {
@@ -145,9 +145,10 @@ impl Datagrams {
         let received = loop {
             match net::recvmsg(&self.socket, &mut [IoSliceMut::new(buffer)], &mut control, flags) {
                 Ok(received) => break received,
-                Err(Errno::INTR) => {}
+                // A peer that ended before it received everything resets the connection. The kernel says so once, and before what it sent.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 Err(Errno::AGAIN) => return Ok(Received::Empty),
-                Err(Errno::CONNRESET | Errno::PIPE) => return Ok(Received::Closed),
+                Err(Errno::PIPE) => return Ok(Received::Closed),
                 Err(error) => return Err(error.into()),
             }
         };
@@ -190,5 +191,25 @@ fn send_now(socket: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<&OwnedFd>) 
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    #[test]
+    fn what_a_peer_sent_before_its_end_is_received_although_it_did_not_receive_everything() {
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let (mut ours, mut of_peer) = (Datagrams::new(pair.0, 100), Datagrams::new(pair.1, 100));
+        ours.send(b"never received", None).unwrap();
+        of_peer.send(b"last words", None).unwrap();
+        drop(of_peer);
+        let mut buffer = [0; 100];
+        let mut receive = || ours.receive(&mut buffer, Descriptors::Ignored).unwrap();
+        assert!(matches!(receive(), Received::Datagram { bytes: 10, .. }));
+        assert!(matches!(receive(), Received::Closed));
     }
 }

@@ -82,12 +82,12 @@ impl Outbox {
         }
         let mut place = self.link();
         let Some(link) = place.as_mut() else { return };
-        let is_sent = link.send(message, descriptor).is_ok();
-        if is_sent && !link.wants_write() {
-            return;
-        }
-        if !is_sent {
-            *place = None;
+        match link.send(message, descriptor) {
+            Ok(()) if !link.wants_write() => return,
+            Ok(()) => {}
+            // It is gone. What it said before is still to be received.
+            Err(error) if is_end(&error) => return,
+            Err(_) => *place = None,
         }
         // The thread that listens to control sends the rest, or lets go of the socket that it polls: only then does control see the end.
         self.connection.bell.ring();
@@ -96,7 +96,8 @@ impl Outbox {
     /// Sends what waits.
     pub(crate) fn flush(&self) {
         let mut link = self.link();
-        if link.as_mut().is_some_and(|link| link.flush().is_err()) {
+        let flushed = link.as_mut().map_or(Ok(()), Link::flush);
+        if flushed.is_err_and(|error| !is_end(&error)) {
             *link = None;
         }
     }
@@ -112,6 +113,11 @@ impl Outbox {
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
         lock(&self.connection.link)
     }
+}
+
+/// Whether a send fails because the peer is gone: before it has received everything, or after that.
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
 /// A thread that panics ends the process: nobody finds anything half done.
@@ -146,5 +152,22 @@ mod tests {
         drop(polled);
         let end = Link::new(of_control).receive::<ToControl>().unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn what_a_control_process_said_is_received_although_nothing_can_be_sent_to_it() {
+        let outbox = Outbox::new(Arc::new(Bell::new().unwrap()));
+        let (ours, of_control) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        outbox.connect(Link::new(ours));
+        outbox.send(&ToControl::RingSetDone { key: 1 });
+        let mut control = Link::new(of_control);
+        control.send(&ToConsumer::ProgramGone { key: 2 }, None).unwrap();
+        drop(control);
+        (3..6).for_each(|key| outbox.send(&ToControl::RingSetDone { key }));
+        outbox.flush();
+        let (message, _) = outbox.receive().unwrap().expect("it waits");
+        assert_eq!(message, ToConsumer::ProgramGone { key: 2 });
+        assert_eq!(outbox.receive().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }
