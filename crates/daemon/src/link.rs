@@ -10,7 +10,7 @@
 //!   OpenSession                         ->
 //!   AddChannel, AddClass,
 //!   AddBoard + memfd, AddRingSet + memfd, ProgramGone,
-//!   RetireRingSet ...                   ->      (to the consumer of the programs' rings)
+//!   RetireRingSet ..., Described        ->      (to the consumer of the programs' rings)
 //!   SetTracked, SetKernelChannel,
 //!   RegenerateStateDump (request)       ->      (to the kernel consumer)
 //!   Start, Stop, Snapshot, Rotate,
@@ -203,6 +203,8 @@ pub enum ToConsumer {
         /// The request.
         request: RequestId,
     },
+    /// That was everything: a new consumer has all that control knows of.
+    Described,
     /// Ends the process. Sent only when no session is left.
     Exit,
 }
@@ -229,6 +231,7 @@ impl ToConsumer {
             | ToConsumer::AddBoard { .. }
             | ToConsumer::ProgramGone { .. }
             | ToConsumer::RetireRingSet { .. }
+            | ToConsumer::Described
             | ToConsumer::Exit => None,
         }
     }
@@ -345,6 +348,9 @@ pub enum ToControl {
     Adopted {
         /// Process id of the consumer.
         pid: i32,
+        /// It has been told [`ToConsumer::Described`]: what it has not, it has had, and is done with.
+        #[serde(default)]
+        described: bool,
     },
     /// Answers a request.
     Done {

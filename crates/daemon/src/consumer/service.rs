@@ -164,6 +164,8 @@ pub(crate) struct Service<Start> {
     bell: Arc<Bell>,
     pub(crate) workers: Workers,
     watch: Option<Arc<Watch>>,
+    /// Control has said everything that there was when this consumer was new.
+    is_described: bool,
     start: Start,
 }
 
@@ -195,6 +197,7 @@ where
             bell,
             workers: Workers::default(),
             watch,
+            is_described: false,
             start,
         })
     }
@@ -247,12 +250,20 @@ where
     /// Accepts the connection of a control process; a newer one replaces an older one.
     fn accept(&mut self, listener: &OwnedFd) -> io::Result<()> {
         match accept_with(listener, SocketFlags::CLOEXEC) {
-            Ok(socket) => self.outbox.connect(Link::new(socket)),
+            Ok(socket) => self.connect(Link::new(socket)),
             // It went away again, or there is no descriptor left: it waits.
             Err(Errno::INTR | Errno::AGAIN | Errno::CONNABORTED | Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// A newer control process replaces an older one. What that has said is taken first: it may be the only one that knew of a ring set.
+    pub(crate) fn connect(&mut self, link: Link) {
+        while let Ok(Some((message, descriptor))) = self.outbox.receive() {
+            self.hand_on(message, descriptor.map(Arc::new));
+        }
+        self.outbox.connect(link);
     }
 
     /// Takes at most so many messages from control.
@@ -294,7 +305,13 @@ where
                     lock(&worker.held).tell(session, &self.outbox);
                 }
                 let pid = std::process::id() as i32;
-                self.outbox.send(&ToControl::Adopted { pid });
+                let described = self.is_described;
+                self.outbox.send(&ToControl::Adopted { pid, described });
+                return;
+            }
+            (ToConsumer::Described, _) => {
+                drop(workers);
+                self.is_described = true;
                 return;
             }
             _ => None,

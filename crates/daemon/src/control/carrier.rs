@@ -49,6 +49,8 @@ pub struct Belongings {
     pub sessions: BTreeSet<SessionId>,
     /// The memory of ring sets.
     pub ring_sets: BTreeMap<RingSetKey, Arc<OwnedFd>>,
+    /// It has been told of everything.
+    pub is_described: bool,
     /// What it said meanwhile.
     pub messages: Vec<ToControl>,
 }
@@ -215,8 +217,8 @@ pub(crate) trait Carrier {
         for (key, ring_set) in known {
             let lives = lives(self, &ring_set);
             if !has.contains(&key) {
-                let consumer_lived = belongings.sessions.contains(&ring_set.session);
-                self.machine().ring_set_missing(key, lives, consumer_lived);
+                let had_it = belongings.is_described && belongings.sessions.contains(&ring_set.session);
+                self.machine().ring_set_missing(key, lives, had_it);
             } else if !lives {
                 self.machine().dead(ring_set.program);
             }

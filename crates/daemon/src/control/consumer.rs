@@ -166,7 +166,10 @@ impl Consumer {
                 Ok(Some((ToControl::AdoptedRingSet { key, .. }, Some(memory)))) => {
                     belongings.ring_sets.insert(key, Arc::new(memory));
                 }
-                Ok(Some((ToControl::Adopted { .. }, _))) => return Ok(Found::Living((consumer, belongings))),
+                Ok(Some((ToControl::Adopted { described, .. }, _))) => {
+                    belongings.is_described = described;
+                    return Ok(Found::Living((consumer, belongings)));
+                }
                 Ok(Some((other, _))) => belongings.messages.push(other),
                 Ok(None) => match wait_readable(&consumer.link, deadline) {
                     Err(_) if is_dead_consumer(consumer.pid) => {

@@ -45,6 +45,7 @@ impl Machine {
                 self.tell_consumer(ToConsumer::RetireRingSet { key });
             }
         }
+        self.tell_consumer(ToConsumer::Described);
     }
 
     /// What an adopted consumer has and this pisted does not know of: it is to write what is left and forget it.
@@ -77,14 +78,14 @@ impl Machine {
         self.drop_rings(key);
     }
 
-    /// A new pisted finds that its consumer has not a ring set. One that lived on while there was no pisted has emptied it, if
-    /// there was a reason to: the program died, or has another one. A new consumer never had it.
-    pub fn ring_set_missing(&mut self, key: RingSetKey, program_lives: bool, consumer_lived: bool) {
+    /// A new pisted finds that its consumer has not a ring set. One that lived on while there was no pisted, and had been told of everything
+    /// before, has emptied it, if there was a reason to: the program died, or has another one. Any other never had it.
+    pub fn ring_set_missing(&mut self, key: RingSetKey, program_lives: bool, consumer_had_it: bool) {
         let Some(ring_set) = self.sessions.ring_set(key) else {
             return;
         };
         let is_wanted = program_lives && ring_set.life == RingSetLife::Live;
-        if consumer_lived && !is_wanted {
+        if consumer_had_it && !is_wanted {
             self.ring_set_done(key);
         } else {
             self.ring_set_lost(key);

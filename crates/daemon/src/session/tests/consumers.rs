@@ -28,6 +28,7 @@ fn a_new_consumer_is_told_everything() {
             "consumer: rings 1/0 2 of 8 from 2",
             "consumer: program gone 2",
             "consumer: rings 1/0 3 of 7 from 4",
+            "consumer: described",
         ],
     );
     machine.stop(session, at(9)).unwrap();
@@ -41,6 +42,7 @@ fn a_new_consumer_is_told_everything() {
             "consumer: class 1/0 0 shop:order",
             "consumer: retire 1",
             "consumer: program gone 2",
+            "consumer: described",
         ],
     );
 }
@@ -195,7 +197,14 @@ fn a_session_whose_end_was_asked_for_ends_with_the_next_pisted() {
     machine.destroy(session, at(1));
     let mut next = machine_after(replay(&changes(machine.take_effects())));
     next.everything(&BTreeSet::new());
-    check(&mut next, &["consumer: open 1", "consumer: channel 1/0 default"]);
+    check(
+        &mut next,
+        &[
+            "consumer: open 1",
+            "consumer: channel 1/0 default",
+            "consumer: described",
+        ],
+    );
     assert_eq!(next.close_again(), [(1, vec![1])]);
     next.session_ended(1);
     assert_eq!(next.sessions().iter().count(), 0);

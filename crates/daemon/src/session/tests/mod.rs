@@ -308,6 +308,7 @@ fn show_consumer(message: &ToConsumer) -> String {
         ToConsumer::SetTracked { session, tracked } if tracked.nobody => format!("tracked {session} nobody"),
         ToConsumer::SetTracked { session, tracked } => format!("tracked {session} {:?}", tracked.uids),
         ToConsumer::RegenerateStateDump { session, request } => format!("state dump {session} #{request}"),
+        ToConsumer::Described => "described".into(),
         ToConsumer::Exit => "exit".into(),
     }
 }
