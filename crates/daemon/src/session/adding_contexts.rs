@@ -30,8 +30,7 @@ impl Machine {
         let mut settings = state.settings.clone();
         let contexts = settings.contexts.with(&Contexts::of(names)?)?;
         if contexts == settings.contexts {
-            self.forget_told();
-            return Ok((settings, self.wait_for_told(None)));
+            return Ok((settings, self.announce_again(session, channel)));
         }
         settings.contexts = contexts;
         let is_used = !state.classes.is_empty() || !self.ring_sets_in(session, channel).is_empty();
@@ -45,8 +44,7 @@ impl Machine {
                 contexts,
             });
             self.add_channel_at_consumer(session, channel);
-            self.forget_told();
-            self.wait_for_told(None)
+            self.announce_again(session, channel)
         };
         Ok((settings, pending))
     }

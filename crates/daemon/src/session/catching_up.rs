@@ -45,7 +45,7 @@ struct Listener {
     id: ProgramId,
     /// The module and the number in it of the block of events that is next.
     next: (u32, usize),
-    /// It was told something in an earlier step. It answers when it has heard everything.
+    /// It was told something in an earlier step, or has yet to confirm earlier news. It answers when it has heard everything.
     is_told: bool,
     /// It had a ring set of the channel whose rules changed: earlier rules may have enabled events.
     has_earlier: bool,
@@ -64,7 +64,7 @@ impl Machine {
         let listener = |id| Listener {
             id,
             next: (0, 0),
-            is_told: false,
+            is_told: self.is_behind_with(id, session),
             has_earlier: match news {
                 News::Started | News::Tracked => false,
                 News::Rules { channel, .. } => self.ring_set_of(id, session, channel).is_some(),
@@ -88,7 +88,30 @@ impl Machine {
                 .extend(catch_up.programs.iter().map(|listener| listener.id));
             self.catching_up.push_back(catch_up);
         }
+        self.await_news(session, &pending);
         pending
+    }
+
+    /// What is the same as before is no news, but programs may have yet to hear of it, or to confirm that they have.
+    pub(super) fn announce_again(&mut self, session: SessionId, channel: u32) -> Pending {
+        let earlier = self.session(session).channels[channel as usize]
+            .effective_rules()
+            .to_vec();
+        if !self.catching_up.is_empty() {
+            return self.announce(session, News::Rules { channel, earlier }, None);
+        }
+        self.forget_told();
+        let programs = self.programs_of(session).into_iter();
+        self.told = programs.filter(|&id| self.is_behind_with(id, session)).collect();
+        let pending = self.wait_for_told(None);
+        self.await_news(session, &pending);
+        pending
+    }
+
+    /// Whether a program has yet to confirm news of a session.
+    fn is_behind_with(&self, id: ProgramId, session: SessionId) -> bool {
+        let program = self.programs.get(&id);
+        program.is_some_and(|program| program.unconfirmed.contains_key(&session))
     }
 
     /// Whether programs have yet to hear of something.
@@ -109,6 +132,9 @@ impl Machine {
                 self.tell(id, ToProgram::Sync { token });
             } else {
                 silent.push((id, token));
+                if let Some(program) = self.programs.get_mut(&id) {
+                    program.unconfirmed.retain(|_, awaited| *awaited != token);
+                }
             }
         }
         if !catch_up.programs.is_empty() {
@@ -128,6 +154,7 @@ impl Machine {
             if matches!(catch_up.news, News::Tracked) && listener.next == (0, 0) {
                 left = left.saturating_sub(self.choice_comparison_count(session));
                 if !self.decide_anew(id, session) {
+                    self.told.extend(listener.is_told.then_some(id));
                     taken.push(id);
                     continue;
                 }

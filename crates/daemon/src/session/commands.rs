@@ -213,7 +213,7 @@ impl Machine {
     fn set_enabled(&mut self, session: SessionId, channel: u32, enabled: bool) -> Pending {
         let state = self.channel(session, channel);
         if state.enabled == enabled {
-            return Pending::default();
+            return self.announce_again(session, channel);
         }
         let earlier = state.effective_rules().to_vec();
         self.record(Change::EnabledSet {
@@ -348,8 +348,7 @@ impl Machine {
     fn set_rules(&mut self, session: SessionId, channel: u32, rules: Vec<Rule>) -> Pending {
         let state = self.channel(session, channel);
         if rules == state.rules {
-            self.forget_told();
-            return self.wait_for_told(None);
+            return self.announce_again(session, channel);
         }
         let earlier = state.effective_rules().to_vec();
         self.record(Change::RulesSet {

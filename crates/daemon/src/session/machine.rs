@@ -312,6 +312,15 @@ impl Machine {
         }
     }
 
+    /// These programs are to confirm news of a session.
+    pub(super) fn await_news(&mut self, session: SessionId, pending: &Pending) {
+        for id in &pending.programs {
+            if let Some(program) = self.programs.get_mut(id) {
+                program.unconfirmed.insert(session, pending.token);
+            }
+        }
+    }
+
     /// A token that no program has answered with.
     pub(super) fn next_token(&mut self) -> u64 {
         self.last_token += 1;

@@ -62,6 +62,9 @@ impl Machine {
 
     /// A program answered: what it was told before that token has taken effect.
     pub fn confirmed(&mut self, program: ProgramId, token: u64) {
+        if let Some(program) = self.programs.get_mut(&program) {
+            program.unconfirmed.retain(|_, awaited| *awaited > token);
+        }
         for key in self.leaving_of(program) {
             if self.moves.leaving[&key].is_some_and(|awaited| awaited <= token) {
                 self.has_moved(key);

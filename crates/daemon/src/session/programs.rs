@@ -59,6 +59,8 @@ pub struct Program {
     pub(super) left_out_of: BTreeSet<SessionId>,
     /// Sessions that were not about it for a while at least, while they recorded.
     pub(super) was_left_out_of: BTreeSet<SessionId>,
+    /// The last token of the news of each session that it has yet to confirm.
+    pub(super) unconfirmed: BTreeMap<SessionId, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -137,6 +139,7 @@ impl Machine {
                 takes_part: BTreeMap::new(),
                 left_out_of,
                 was_left_out_of: BTreeSet::new(),
+                unconfirmed: BTreeMap::new(),
             },
         );
         for &key in attached.difference(&known) {

@@ -89,6 +89,7 @@ fn rules_that_change_take_effect_at_once() {
         ],
     );
     assert_eq!(pending.programs.len(), 2);
+    [ADA, BOB].iter().for_each(|&id| machine.confirmed(id, pending.token));
     // Another rule still wants it.
     machine.disable_event(session, None, &["other:*".into()]).unwrap();
     check(&mut machine, &[]);
@@ -105,6 +106,27 @@ fn rules_that_change_take_effect_at_once() {
         &mut machine,
         &["7: enable 1 1.1=1", "8: enable 2 1.0=1", "7: sync 6", "8: sync 6"],
     );
+}
+
+/// Two people may enable the same event at the same time: whoever is answered first relies on it as well.
+#[test]
+fn a_command_that_changes_nothing_waits_for_programs_that_have_yet_to_confirm_the_one_before() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["shop:*"]);
+    register(&mut machine, ADA, &["shop:order", "other:thing"]);
+    let enable = |machine: &mut Machine, pattern| machine.enable_event(session, None, &rules(&[pattern])).unwrap().1;
+    let first = enable(&mut machine, "other:*");
+    let again = enable(&mut machine, "other:*");
+    // This one is another rule, and no program needs to be told of it.
+    let wider = enable(&mut machine, "other:thing");
+    let channel = machine.enable_channel(session, &channel("default")).unwrap().1;
+    for pending in [&first, &again, &wider, &channel] {
+        assert_eq!(pending.programs, BTreeSet::from([ADA]), "{pending:?}");
+    }
+    machine.confirmed(ADA, first.token);
+    assert_eq!(enable(&mut machine, "other:*").programs, BTreeSet::from([ADA]));
+    machine.confirmed(ADA, channel.token + 1);
+    assert_eq!(enable(&mut machine, "other:*").programs, BTreeSet::new());
 }
 
 #[test]
@@ -146,6 +168,7 @@ fn a_filter_goes_to_the_programs_and_replaces_the_one_before() {
         &mut machine,
         &["7: disable 1 1.1=0", "7: enable 1 1.0=0 if", "7: sync 3"],
     );
+    machine.confirmed(ADA, 3);
     machine.enable_event(session, None, &filtered("id == 5")).unwrap();
     check(&mut machine, &[]);
     machine.enable_event(session, None, &filtered("id == 6")).unwrap();
@@ -566,6 +589,7 @@ fn a_disabled_channel_keeps_its_rules_and_programs_hear_of_them_when_it_is_enabl
 
     machine.disable_channel(session, "default").unwrap();
     check(&mut machine, &["7: disable 1 1.0=0", "7: sync 3"]);
+    machine.confirmed(ADA, 3);
     // What matches its rules is told nobody, whichever comes first.
     machine.enable_event(session, None, &rules(&["bank:*"])).unwrap();
     machine.disable_channel(session, "default").unwrap();
@@ -585,8 +609,8 @@ fn a_disabled_channel_keeps_its_rules_and_programs_hear_of_them_when_it_is_enabl
             "consumer: rings 1/0 2 of 8 from 2",
             "8: channel 2",
             "8: enable 2 1.0=0",
-            "7: sync 5",
-            "8: sync 5",
+            "7: sync 6",
+            "8: sync 6",
         ],
     );
 }
