@@ -45,6 +45,11 @@ impl Machine {
                 self.tell_consumer(ToConsumer::RetireRingSet { key });
             }
         }
+        // An earlier pisted may have ended before it could say so, and the rings let programs record until somebody does.
+        let stopped = sessions.iter().filter(|(_, state, _)| *state == SessionState::Stopped);
+        for &(session, ..) in stopped {
+            self.ask_consumer(|request| ToConsumer::Stop { session, request });
+        }
         self.tell_consumer(ToConsumer::Described);
     }
 

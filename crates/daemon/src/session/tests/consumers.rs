@@ -42,6 +42,28 @@ fn a_new_consumer_is_told_everything() {
             "consumer: class 1/0 0 shop:order",
             "consumer: retire 1",
             "consumer: program gone 2",
+            "consumer: stop 1 #4",
+            "consumer: described",
+        ],
+    );
+}
+
+/// The journal says that it is stopped, and nobody else was told.
+#[test]
+fn a_session_that_was_stopped_is_stopped_again_by_the_next_pisted() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["*"]);
+    let mut journal = machine.sessions().summary();
+    machine.stop(session, at(9)).unwrap();
+    journal.extend(changes(machine.take_effects()));
+    let mut next = machine_after(replay(&journal));
+    next.everything(&BTreeSet::new());
+    check(
+        &mut next,
+        &[
+            "consumer: open 1",
+            "consumer: channel 1/0 default",
+            "consumer: stop 1 #1",
             "consumer: described",
         ],
     );
