@@ -187,8 +187,14 @@ pub(crate) trait Carrier {
         match message {
             ToControl::Done { request, outcome } => {
                 let question = self.unanswered(domain).remove(&request);
-                if let (Some(ToConsumer::Rotate { session, .. }), Ok(totals)) = (question, &outcome) {
-                    self.machine().part_written(session, domain, totals.clone());
+                match (question, &outcome) {
+                    (Some(ToConsumer::Rotate { session, .. }), Ok(totals)) => {
+                        self.machine().part_written(session, domain, totals.clone());
+                    }
+                    (Some(ToConsumer::CloseSession { session, .. }), Ok(_)) if domain == Domain::User => {
+                        self.machine().closed_at_consumer(session);
+                    }
+                    _ => {}
                 }
                 self.answered(request, outcome);
             }

@@ -15,6 +15,7 @@ impl Machine {
         let sessions: Vec<(SessionId, SessionState, u32)> = self
             .sessions
             .iter()
+            .filter(|(id, _)| !self.closed.contains(id))
             .map(|(id, session)| (id, session.state, session.channels.len() as u32))
             .collect();
         for &(session, state, channel_count) in &sessions {
@@ -34,7 +35,9 @@ impl Machine {
                 self.start_at_consumer(session);
             }
         }
-        let ring_sets: Vec<_> = self.sessions.ring_sets().map(|(key, set)| (key, set.clone())).collect();
+        let ring_sets = self.sessions.ring_sets();
+        let ring_sets = ring_sets.filter(|(_, set)| !self.closed.contains(&set.session));
+        let ring_sets: Vec<_> = ring_sets.map(|(key, set)| (key, set.clone())).collect();
         for (key, ring_set) in ring_sets {
             if !has.contains(&key) {
                 self.tell_consumer(ring_set.announce(key));
@@ -143,8 +146,16 @@ impl Machine {
         self.replace(key);
     }
 
+    /// The programs' consumer has closed a session. A new one need not hear of it.
+    pub fn closed_at_consumer(&mut self, session: SessionId) {
+        if self.sessions.get(session).is_some() {
+            self.closed.insert(session);
+        }
+    }
+
     /// The consumer has closed a session.
     pub fn session_ended(&mut self, session: SessionId) {
+        self.closed.remove(&session);
         let ring_sets: Vec<_> = self
             .sessions
             .ring_sets()

@@ -91,6 +91,8 @@ pub struct Machine {
     pub(super) registered_events: Holdings,
     /// Ring sets of programs that are dead, which the consumer empties.
     pub(super) orphans: BTreeSet<RingSetKey>,
+    /// Sessions that the programs' consumer has closed, and that are still to end here.
+    pub(super) closed: BTreeSet<SessionId>,
     /// Ring sets that their programs are to leave for others.
     pub(super) moves: Moves,
     /// News that programs have yet to hear of, in the order in which they are told.
@@ -164,6 +166,7 @@ impl Machine {
             programs: BTreeMap::new(),
             registered_events: Holdings::default(),
             orphans: BTreeSet::new(),
+            closed: BTreeSet::new(),
             catching_up: VecDeque::new(),
             notes: BTreeMap::new(),
             effects: Vec::new(),

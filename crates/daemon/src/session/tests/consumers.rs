@@ -48,6 +48,21 @@ fn a_new_consumer_is_told_everything() {
     );
 }
 
+#[test]
+fn a_new_consumer_is_not_told_of_a_session_that_the_one_before_has_closed() {
+    let mut machine = machine();
+    let session = recording(&mut machine, "web", &["*"]);
+    register(&mut machine, ADA, &["shop:order"]);
+    machine.destroy(session, at(1));
+    machine.closed_at_consumer(session);
+    machine.take_effects();
+    machine.everything(&BTreeSet::new());
+    check(&mut machine, &["consumer: described"]);
+    machine.session_ended(session);
+    machine.closed_at_consumer(session);
+    assert!(machine.closed.is_empty());
+}
+
 /// The journal says that it is stopped, and nobody else was told.
 #[test]
 fn a_session_that_was_stopped_is_stopped_again_by_the_next_pisted() {
