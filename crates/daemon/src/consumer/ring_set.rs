@@ -90,8 +90,13 @@ impl RingSet {
         };
         self.memory.set_recording(recording);
         if recording {
-            self.rings.values_mut().for_each(Ring::resume);
+            self.resume();
         }
+    }
+
+    /// Its rings fill again, or may have, since they were emptied.
+    pub(super) fn resume(&mut self) {
+        self.rings.values_mut().for_each(Ring::resume);
     }
 
     /// Whether it need not be looked at until its program rings.

@@ -339,9 +339,11 @@ impl Recording for Session {
     }
 
     fn end(&mut self, request: RequestId, close: bool, now: Instant) {
-        self.ring_sets
-            .values_mut()
-            .for_each(|ring_set| ring_set.set_recording(false));
+        for ring_set in self.ring_sets.values_mut() {
+            ring_set.set_recording(false);
+            // A ring set that came while the session could not be started has let its program record until now.
+            ring_set.resume();
+        }
         self.stage.end(request, close, now);
     }
 

@@ -194,3 +194,17 @@ fn trace_that_cannot_be_begun_is_not_started() {
     assert!(rig.try_start().is_err());
     assert!(!rig.session.stage.is_started());
 }
+
+/// A ring set that comes while its session cannot be started records nevertheless.
+#[test]
+fn what_was_recorded_since_a_session_ended_is_written_when_it_ends_again() {
+    let mut rig = Rig::new(Loss::Discard);
+    rig.stop();
+    rig.program(1);
+    rig.record(1, 0..10);
+    rig.messages.clear();
+    assert_eq!(rig.stop().events, 10);
+    rig.record(1, 10..20);
+    assert_eq!(rig.close().events, 20);
+    assert_eq!(rig.read().numbers, (0..20).collect::<Vec<_>>());
+}
