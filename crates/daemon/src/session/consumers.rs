@@ -48,10 +48,12 @@ impl Machine {
                 self.tell_consumer(ToConsumer::RetireRingSet { key });
             }
         }
-        // An earlier pisted may have ended before it could say so, and the rings let programs record until somebody does.
-        let stopped = sessions.iter().filter(|(_, state, _)| *state == SessionState::Stopped);
-        for &(session, ..) in stopped {
-            self.ask_consumer(|request| ToConsumer::Stop { session, request });
+        // An earlier pisted may have ended before it could say so, and the rings let programs record until somebody does. A consumer that is
+        // new has yet to write what is in them.
+        for &(session, state, _) in &sessions {
+            if state != SessionState::Active && self.session(session).first_start.is_some() {
+                self.ask_consumer(|request| ToConsumer::Stop { session, request });
+            }
         }
         self.tell_consumer(ToConsumer::Described);
     }

@@ -239,10 +239,11 @@ fn a_session_whose_end_was_asked_for_ends_with_the_next_pisted() {
         &[
             "consumer: open 1",
             "consumer: channel 1/0 default",
+            "consumer: stop 1 #1",
             "consumer: described",
         ],
     );
-    assert_eq!(next.close_again(), [(1, vec![1])]);
+    assert_eq!(next.close_again(), [(1, vec![2])]);
     next.session_ended(1);
     assert_eq!(next.sessions().iter().count(), 0);
 }
