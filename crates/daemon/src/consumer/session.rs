@@ -169,6 +169,7 @@ impl Session {
         if life == Life::Gone {
             ring_set.set_recording(false);
         }
+        ring_set.resume();
         if let Mode::Recorder(recorder) = &mut self.mode
             && was_current
             && let Some(dropped) = recorder.keep(key, ring_set)

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::rig::{NUMBER, Rig};
-use crate::link::Loss;
+use crate::link::{Loss, ToControl};
 
 #[test]
 fn record_of_an_unknown_event_costs_what_follows_it_in_its_packet_only() {
@@ -193,6 +193,23 @@ fn trace_that_cannot_be_begun_is_not_started() {
     rig.kill_stopped();
     assert!(rig.try_start().is_err());
     assert!(!rig.session.stage.is_started());
+}
+
+#[test]
+fn what_a_program_recorded_since_its_session_ended_is_written_when_it_is_dead() {
+    let mut rig = Rig::new(Loss::Discard);
+    rig.stop();
+    rig.program(1);
+    rig.record(1, 0..10);
+    rig.messages.clear();
+    assert_eq!(rig.stop().events, 10);
+    rig.record(1, 10..20);
+    rig.gone(1);
+    rig.work();
+    let is_done = |message: &ToControl| matches!(message, ToControl::RingSetDone { key: 1 });
+    assert!(rig.messages.iter().any(is_done));
+    assert_eq!(rig.close().events, 20);
+    assert_eq!(rig.read().numbers, (0..20).collect::<Vec<_>>());
 }
 
 /// A ring set that comes while its session cannot be started records nevertheless.
