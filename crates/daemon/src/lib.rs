@@ -31,3 +31,5 @@ pub mod remains;
 pub mod rings;
 pub mod session;
 pub mod shares;
+#[cfg(test)]
+mod simulation;

@@ -64,7 +64,7 @@ impl Moving {
 }
 
 impl Chunks {
-    /// The part of an owner's trace in `folder`. With `rotation`, goes on with one that an earlier consumer had begun.
+    /// The part of an owner's trace in `folder`: what its finished chunks have, and the rotation, if an earlier consumer had begun one that goes on.
     ///
     /// # Errors
     /// The file that cannot be read: streams are taken for new ones then.
@@ -72,8 +72,8 @@ impl Chunks {
         owner: Person,
         folder: PathBuf,
         trace_uuid: [u8; 16],
-        archived: Vec<ChannelTotals>,
-        rotation: Option<Rotation>,
+        (archived, rotation): (Vec<ChannelTotals>, Option<Rotation>),
+        now: Instant,
     ) -> (Chunks, Option<StorageError>) {
         let mut chunks = Chunks {
             continued: Continued::new(&owner, &folder),
@@ -86,11 +86,11 @@ impl Chunks {
             finished: None,
             matches: None,
         };
-        let error = chunks.resume(rotation).err();
+        let error = chunks.resume(rotation, now).err();
         (chunks, error)
     }
 
-    fn resume(&mut self, rotation: Option<Rotation>) -> Result<(), StorageError> {
+    fn resume(&mut self, rotation: Option<Rotation>, now: Instant) -> Result<(), StorageError> {
         let _as_owner = self.owner.enter().at(&self.folder)?;
         if let Some(rotation) = rotation
             && self.part(&rotation.chunk).exists()
@@ -100,7 +100,7 @@ impl Chunks {
                 move_chunk(&self.owner, &self.folder, &self.part(&rotation.chunk), &next)?;
             }
             let old_continued = Continued::open(&self.owner, &self.part(&rotation.chunk))?;
-            self.move_from(rotation, old_continued, Instant::now());
+            self.move_from(rotation, old_continued, now);
         }
         let continued = Continued::open(&self.owner, &self.folder)?;
         if self.moving.is_some() {

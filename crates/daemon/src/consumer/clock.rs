@@ -16,6 +16,10 @@ const SETTLING_TICKS: u64 = 1 << 22;
 
 /// Now, in ticks.
 pub(crate) fn now_ticks(clock: ClockSource) -> u64 {
+    #[cfg(test)]
+    if let Some(ticks) = crate::simulation::clock::ticks() {
+        return ticks;
+    }
     match clock {
         ClockSource::Monotonic => {
             let now = clock_gettime(ClockId::Monotonic);
@@ -96,13 +100,12 @@ impl ClockError {
         };
         let reading = |_| {
             let before = now_ticks(source);
-            let wall = clock_gettime(ClockId::Realtime);
+            let wall_ns = wall_ns();
             let took = now_ticks(source).saturating_sub(before);
-            (took, before, wall)
+            (took, before, wall_ns)
         };
         let readings = (0..READINGS).map(reading);
-        let (took, before, wall) = readings.min_by_key(|(took, ..)| *took).expect("there are some");
-        let wall_ns = i128::from(wall.tv_sec) * NS_PER_S + i128::from(wall.tv_nsec);
+        let (took, before, wall_ns) = readings.min_by_key(|(took, ..)| *took).expect("there are some");
         let ns = |ticks: u64| i128::from(ticks) * NS_PER_S / i128::from(self.clock.frequency_hz.max(1));
         let said_ns =
             i128::from(self.clock.offset_seconds) * NS_PER_S + ns(self.clock.offset_ticks) + ns(before + took / 2);
@@ -112,6 +115,16 @@ impl ClockError {
 }
 
 const NS_PER_S: i128 = 1_000_000_000;
+
+/// The wall clock now.
+fn wall_ns() -> i128 {
+    #[cfg(test)]
+    if let Some(ticks) = crate::simulation::clock::ticks() {
+        return ticks.into();
+    }
+    let wall = clock_gettime(ClockId::Realtime);
+    i128::from(wall.tv_sec) * NS_PER_S + i128::from(wall.tv_nsec)
+}
 
 #[cfg(target_arch = "x86_64")]
 fn tsc_ticks() -> u64 {

@@ -21,9 +21,9 @@
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::disk;
 use super::storage::{At, StorageError};
 use super::stream::{Identity, Start};
 use crate::person::Person;
@@ -153,7 +153,8 @@ impl Continued {
         let file = self.owner.open(&self.path, options);
         // One that was cut short is written over.
         let offset = self.entries * ENTRY_BYTES as u64;
-        file.and_then(|file| file.write_all_at(&entry, offset)).at(&self.path)?;
+        file.and_then(|file| disk::write_all_at(&file, &entry, offset))
+            .at(&self.path)?;
         self.streams.insert(stream, Entry { start, left });
         self.entries += 1;
         Ok(())

@@ -30,6 +30,7 @@ mod channel;
 pub(crate) mod chunks;
 pub(crate) mod clock;
 pub(crate) mod continued;
+mod disk;
 mod earlier;
 pub(crate) mod findings;
 pub(crate) mod flush;
@@ -54,7 +55,7 @@ pub(crate) mod storage;
 pub(crate) mod stream;
 mod streaming;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod trace;
 mod verdict;
 mod watch;
@@ -126,8 +127,8 @@ impl Programs {
 impl Domain for Programs {
     type Session = Session;
 
-    fn open(&mut self, opening: Opening, outbox: &Outbox) -> Session {
-        Session::new(opening, outbox)
+    fn open(&mut self, opening: Opening, outbox: &Outbox, now: Instant) -> Session {
+        Session::new(opening, outbox, now)
     }
 
     fn handle(&mut self, (message, descriptor): Letter, session: &mut Session, outbox: &Outbox, now: Instant) {

@@ -40,7 +40,7 @@ pub(crate) trait Domain {
     type Session: Recording;
 
     /// A session that is new here: stopped, without channels.
-    fn open(&mut self, opening: Opening, outbox: &Outbox) -> Self::Session;
+    fn open(&mut self, opening: Opening, outbox: &Outbox, now: Instant) -> Self::Session;
 
     /// A message that only this domain understands; [`refuse`] answers the others.
     fn handle(&mut self, letter: Letter, session: &mut Self::Session, outbox: &Outbox, now: Instant);

@@ -64,7 +64,7 @@ pub(super) struct Shared<'a> {
 }
 
 impl Session {
-    pub(super) fn new(opening: Opening, outbox: &Outbox) -> Self {
+    pub(super) fn new(opening: Opening, outbox: &Outbox, now: Instant) -> Self {
         let Opening {
             session: id,
             output,
@@ -74,7 +74,7 @@ impl Session {
             rotation,
             archived,
         } = opening;
-        let (mut trace, error) = TraceFolder::open(&output, owner, Metadata::new(trace), archived, rotation);
+        let (mut trace, error) = TraceFolder::open(&output, owner, Metadata::new(trace), (archived, rotation), now);
         if let Some(error) = error {
             outbox.send(&ToControl::Finding {
                 session: id,

@@ -7,7 +7,7 @@
 //! is counted, and they outlive the consumer.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,7 @@ use piste_ctf::index::{self, ENTRY_BYTES, Entry, FILE_HEADER_BYTES};
 use piste_ctf::packet::{HEADER_BYTES, Header};
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::disk;
 use super::metadata::WRITE_ERROR;
 use super::storage::{At, StorageError};
 use crate::person::Person;
@@ -173,13 +174,14 @@ impl StreamSink for StreamFiles {
     fn append(&mut self, packet: &[u8], entry: &Entry, end: Position) -> Result<(), StorageError> {
         let _as_owner = self.paths.owner.enter().at(&self.paths.data)?;
         let files = self.open(end)?;
-        let written = files.data.write_all_at(packet, end.data_bytes);
+        let written = disk::write_all_at(&files.data, packet, end.data_bytes);
         let indexed = match end.packets {
             _ if written.is_err() => Ok(()),
-            0 => files
-                .index
-                .write_all_at(&[&index::file_header()[..], &entry.encode()].concat(), 0),
-            packets => files.index.write_all_at(&entry.encode(), index_bytes(packets)),
+            0 => {
+                let begin = [&index::file_header()[..], &entry.encode()].concat();
+                disk::write_all_at(&files.index, &begin, 0)
+            }
+            packets => disk::write_all_at(&files.index, &entry.encode(), index_bytes(packets)),
         };
         written.at(&self.paths.data)?;
         indexed.at(&self.paths.index)
@@ -187,11 +189,12 @@ impl StreamSink for StreamFiles {
 
     fn truncate(&mut self, end: Position) {
         if let (Some(files), Ok(_as_owner)) = (&self.files, self.paths.owner.enter()) {
-            let _ = files.index.set_len(match end.packets {
+            let of_index = match end.packets {
                 0 => 0,
                 packets => index_bytes(packets),
-            });
-            let _ = files.data.set_len(end.data_bytes);
+            };
+            let _ = disk::set_len(&files.index, of_index);
+            let _ = disk::set_len(&files.data, end.data_bytes);
         }
     }
 
@@ -284,11 +287,11 @@ fn replace(owner: &Person, path: &Path, bytes: &[u8]) -> Result<(), StorageError
     let name = path.file_name().expect("it has a name").to_string_lossy();
     let part = folder.join(format!(".{name}.part"));
     let mut options = OpenOptions::new();
-    let mut file = owner
+    let file = owner
         .open(&part, options.write(true).create(true).truncate(true))
         .at(&part)?;
-    let written = file.write_all(bytes).at(&part);
-    let replaced = written.and_then(|()| fs::rename(&part, path).at(path));
+    let written = disk::write_all(&file, bytes).at(&part);
+    let replaced = written.and_then(|()| disk::rename(&part, path).at(path));
     if replaced.is_err() {
         // On a full disk, it would take the space that packets need.
         let _ = fs::remove_file(&part);
@@ -369,9 +372,9 @@ pub(crate) fn move_chunk(owner: &Person, folder: &Path, old: &Path, next: &Path)
     let _as_owner = owner.enter().at(folder)?;
     let is_there = folder.exists();
     if is_there {
-        fs::rename(folder, old).at(old)?;
+        disk::rename(folder, old).at(old)?;
     }
-    let moved = fs::rename(next, folder).at(folder);
+    let moved = disk::rename(next, folder).at(folder);
     if moved.is_err() && is_there {
         let _ = fs::rename(old, folder);
     }

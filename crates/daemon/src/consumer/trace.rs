@@ -39,10 +39,10 @@ impl TraceFolder {
         output: &Path,
         owner: Person,
         mut metadata: Metadata,
-        archived: Vec<ChannelTotals>,
-        rotation: Option<Rotation>,
+        chunks: (Vec<ChannelTotals>, Option<Rotation>),
+        now: Instant,
     ) -> (Self, Option<StorageError>) {
-        let (chunks, mut error) = Chunks::open(owner, user_folder(output), metadata.trace().uuid, archived, rotation);
+        let (chunks, mut error) = Chunks::open(owner, user_folder(output), metadata.trace().uuid, chunks, now);
         metadata.recall(chunks.owner(), chunks.folder());
         let mut find = |folder, continued| {
             let found = Earlier::find(chunks.owner(), folder, continued);

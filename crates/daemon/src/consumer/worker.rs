@@ -81,7 +81,7 @@ impl Worker {
             let _whole = EndsWithProcess;
             let _ = busy.send(Busy::of_this_thread());
             predecessors.wait_for(&name);
-            Work::begin(opening, domain(), desk, workers).run();
+            Work::begin(opening, domain(), desk, workers, Instant::now()).run();
         })?;
         let busy = told.recv().map_err(io::Error::other)?;
         Ok(Worker {
@@ -90,6 +90,25 @@ impl Worker {
             held,
             busy,
         })
+    }
+
+    /// A new session without a thread, whose work the caller does.
+    #[cfg(test)]
+    pub(crate) fn without_thread<D: Domain>(
+        opening: Opening,
+        domain: D,
+        outbox: &Outbox,
+        workers: &Workers,
+        now: Instant,
+    ) -> io::Result<(Worker, Work<D>)> {
+        let (desk, letters) = Desk::new(opening.session, outbox)?;
+        let worker = Worker {
+            letters,
+            bell: desk.bell.clone(),
+            held: desk.held.clone(),
+            busy: Busy::of_this_thread(),
+        };
+        Ok((worker, Work::begin(opening, domain, desk, workers.clone(), now)))
     }
 
     /// Hands a message to the session.
@@ -112,8 +131,8 @@ impl Drop for EndsWithProcess {
 }
 
 impl<D: Domain> Work<D> {
-    fn begin(opening: Opening, mut domain: D, desk: Desk, workers: Workers) -> Work<D> {
-        let session = domain.open(opening, &desk.outbox);
+    fn begin(opening: Opening, mut domain: D, desk: Desk, workers: Workers, now: Instant) -> Work<D> {
+        let session = domain.open(opening, &desk.outbox, now);
         Work {
             domain,
             session,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Carries out what the machine decides, and brings to it what the programs' consumer says. The order of the steps is here; the sockets, the
-//! files and the processes are the [`Carrier`]'s: those of the control process (daemon.rs, upkeep.rs).
+//! files and the processes are the [`Carrier`]'s: those of the control process (daemon.rs, upkeep.rs), or of the simulation
+//! (src/simulation).
 //!
 //! What is told to anybody is in the journal before: a pisted that takes over knows of everything that somebody may act on.
 

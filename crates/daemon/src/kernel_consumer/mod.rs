@@ -129,9 +129,9 @@ impl Kernels {
 impl Domain for Kernels {
     type Session = Session;
 
-    fn open(&mut self, opening: Opening, outbox: &Outbox) -> Session {
+    fn open(&mut self, opening: Opening, outbox: &Outbox, now: Instant) -> Session {
         let kernel = self.kernel();
-        Session::new(opening, kernel, &self.run_folder, outbox)
+        Session::new(opening, kernel, &self.run_folder, outbox, now)
     }
 
     fn handle(&mut self, (message, _): Letter, session: &mut Session, outbox: &Outbox, _: Instant) {

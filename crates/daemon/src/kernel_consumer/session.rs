@@ -112,6 +112,7 @@ impl Session {
         kernel: Result<Arc<Kernel>, String>,
         run_folder: &Path,
         outbox: &Outbox,
+        now: Instant,
     ) -> Session {
         let Opening {
             session: id,
@@ -128,8 +129,13 @@ impl Session {
             Purpose::Trace => owner.clone(),
             Purpose::Snapshots | Purpose::Trigger { .. } => Person::default(),
         };
-        let (mut chunks, unreadable) =
-            Chunks::open(keeper.clone(), folders.streams.clone(), trace.uuid, archived, rotation);
+        let (mut chunks, unreadable) = Chunks::open(
+            keeper.clone(),
+            folders.streams.clone(),
+            trace.uuid,
+            (archived, rotation),
+            now,
+        );
         trace.uuid = chunks.trace_uuid();
         let mut metadata = Metadata::open(keeper, &folders.streams, &trace);
         if let Some(moving) = chunks.moving() {

@@ -531,5 +531,5 @@ fn open(output: &Path, purpose: Purpose, chunks: &Chunks, outbox: &Outbox) -> Se
         rotation: chunks.rotation.clone(),
         archived: chunks.archived.clone(),
     };
-    Session::new(opening, outbox)
+    Session::new(opening, outbox, Instant::now())
 }

@@ -10,7 +10,7 @@ use rustix::io::{pread, pwrite};
 
 const HEADER_UNITS: u64 = size_of::<piste_packet_header>() as u64 / 8;
 
-pub(super) struct Writer<'a> {
+pub(crate) struct Writer<'a> {
     memory: &'a OwnedFd,
     ring_index: u32,
     ring_bytes: u64,
@@ -22,14 +22,14 @@ pub(super) struct Writer<'a> {
 }
 
 /// A record that was reserved.
-pub(super) struct Reserved {
+pub(crate) struct Reserved {
     unit: u64,
     bytes: Vec<u8>,
     ticks: u64,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(memory: &'a OwnedFd, ring_index: u32) -> Self {
+    pub(crate) fn new(memory: &'a OwnedFd, ring_index: u32) -> Self {
         let mut header = [0; size_of::<piste_channel_header>()];
         pread(memory, &mut header, 0).expect("the memory has a header");
         let word = |offset: usize| u64::from(u32::from_ne_bytes(header[offset..][..4].try_into().unwrap()));
@@ -50,14 +50,14 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a record; false when it was discarded.
-    pub(super) fn record(&self, ticks: u64, id: u32, fields: &[u8]) -> bool {
+    pub(crate) fn record(&self, ticks: u64, id: u32, fields: &[u8]) -> bool {
         self.reserve(ticks, id, fields)
             .map(|reserved| self.commit(&reserved))
             .is_some()
     }
 
     /// Reserves the space of a record, and leaves it at that.
-    pub(super) fn reserve(&self, ticks: u64, id: u32, fields: &[u8]) -> Option<Reserved> {
+    pub(crate) fn reserve(&self, ticks: u64, id: u32, fields: &[u8]) -> Option<Reserved> {
         let window = self.get(self.ring_bytes + offset_of!(piste_ring_header, window) as u64);
         let bytes = match window_of(ticks) == window && id < 31 {
             true => [&(id | (ticks as u32) << 5).to_ne_bytes()[..], fields].concat(),
@@ -78,7 +78,7 @@ impl<'a> Writer<'a> {
         Some(Reserved { unit, bytes, ticks })
     }
 
-    pub(super) fn commit(&self, reserved: &Reserved) {
+    pub(crate) fn commit(&self, reserved: &Reserved) {
         self.write_data(reserved.unit, &reserved.bytes);
         let units = reserved.bytes.len().div_ceil(8) as u64;
         self.mark(reserved.unit..reserved.unit + units, 0);
@@ -90,12 +90,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Sets the write position, as only a program gone wild does.
-    pub(super) fn set_position(&self, units: u64) {
+    pub(crate) fn set_position(&self, units: u64) {
         self.set(self.ring_bytes + offset_of!(piste_ring_header, position) as u64, units);
     }
 
     /// Gives back sub-buffers that nobody has taken, as only a program gone wild does.
-    pub(super) fn set_consumed(&self, sequence: u64) {
+    pub(crate) fn set_consumed(&self, sequence: u64) {
         let consumed_offset = self.ring_bytes + offset_of!(piste_ring_header, consumed) as u64;
         self.set(consumed_offset, sequence << abi::PISTE_CONSUMED_SHIFT);
     }
