@@ -11,7 +11,7 @@
  * ORDER ring.window   here: store release after the commit | piste/ring.h: load before the swap
  * ORDER ring.view     here: store release                  | piste/ring.h: load acquire
  * ORDER event.slot    modules.c: store release             | here: load acquire
- * ORDER event.filter  modules.c: store release             | here and piste_event_filter(): load acquire
+ * ORDER event.filter  modules.c: store release             | here, piste_event_filter() and piste/event.h: load acquire
  */
 #define _GNU_SOURCE
 #include "runtime.h"

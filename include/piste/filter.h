@@ -12,14 +12,14 @@
 #include "abi/event.h"
 #include "atomic.h"
 
-/* Events that a filter rejects by its first test: those whose integer at `offset` is out of a range. Never changed or freed. */
+/* What a filter asks first: whether the integer at `offset` is in a range. If it is not, the event is rejected. Never changed or freed. */
 struct piste_filter_range {
 	uint64_t first;  /* The smallest integer that passes, extended to 64 bits ... */
 	uint64_t others; /* ... and how many more do. */
 	uint32_t offset;
 	uint32_t end;        /* Of the integer: an event whose fields end before it does not pass. */
 	uint8_t kind;        /* enum piste_element */
-	uint8_t is_inverted; /* 1: the integers out of the range pass, instead of those in it. */
+	uint8_t is_inverted; /* 1: it must be out of the range instead. */
 	uint8_t reserved[6];
 };
 

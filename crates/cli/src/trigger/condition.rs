@@ -190,6 +190,19 @@ fn session_event_text(event: &SessionEvent) -> String {
     }
 }
 
+/// A system call, from its entry to its exit.
+fn call_text(entry: Option<&KernelRule>, exit: &KernelRule) -> String {
+    let whole = |rule: &KernelRule| KernelRule {
+        call_part: None,
+        ..rule.clone()
+    };
+    let call = kernel_rules::text(&whole(entry.unwrap_or(exit)));
+    match &exit.filter {
+        Some(filter) => format!("{call}, until its exit, where {}", printable(filter)),
+        None => call,
+    }
+}
+
 /// `shop:order, where price > 1000, with vpid, prio`
 pub(super) fn text(condition: &TriggerCondition) -> String {
     let of_programs = condition.event.as_ref().map(rule_text);
@@ -200,11 +213,15 @@ pub(super) fn text(condition: &TriggerCondition) -> String {
     let mut text = of_programs.or(of_kernel).unwrap_or_default();
     if let Some(over_ns) = condition.over_ns {
         let end = condition.end_event.as_ref().map(rule_text);
-        let end = end.or(condition.end_kernel_event.as_ref().map(kernel_rules::text));
-        let (end, over) = (end.unwrap_or_default(), duration(over_ns));
+        let of_kernel = condition.end_kernel_event.as_ref();
+        let (end, over) = (end.or(of_kernel.map(kernel_rules::text)), duration(over_ns));
+        text = match of_kernel.filter(|end| end.kind == KernelEventKind::syscall) {
+            Some(exit) => call_text(condition.kernel_event.as_ref(), exit),
+            None => format!("{text} until {}", end.unwrap_or_default()),
+        };
         text += &match condition.overdue {
-            false => format!(" until {end}, longer than {over}"),
-            true => format!(" without {end} for {over}"),
+            false => format!(", longer than {over}"),
+            true => format!(", not ended after {over}"),
         };
         if let Some(by) = condition
             .by
@@ -295,11 +312,23 @@ mod tests {
         );
         check(
             &["--syscall", "fsync", "--over", "2s"],
-            "system call fsync, entry only until system call fsync, exit only, longer than 2.00 s",
+            "system call fsync, longer than 2.00 s",
+        );
+        check(
+            &[
+                "--syscall",
+                "read",
+                "--over",
+                "2s",
+                "--overdue",
+                "--end-filter",
+                "ret > 0",
+            ],
+            "system call read, until its exit, where ret > 0, not ended after 2.00 s",
         );
         check(
             &["-e", "a:b", "--end-event", "a:c", "--over", "5ms", "--overdue"],
-            "a:b without a:c for 5.00 ms",
+            "a:b until a:c, not ended after 5.00 ms",
         );
         check(&["--on-rotation", "web"], "each rotation of session web");
         check(&["--on-loss", "web"], "lost events in session web");

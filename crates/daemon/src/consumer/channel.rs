@@ -19,6 +19,8 @@ pub(super) struct Channel {
     pub(super) findings: Findings,
     /// Absent until a ring was looked at.
     fill: Option<Fill>,
+    /// Events that had found no space when that was stated last.
+    discarded_full: u64,
     /// Of ring sets that are done, and of the snapshots that were written.
     pub(super) past: ChannelTotals,
     /// Streams of this chunk whose ring sets are done.
@@ -36,6 +38,7 @@ impl Channel {
             layouts: Layouts::new(stream.contexts.clone()),
             findings: Findings::default(),
             fill: None,
+            discarded_full: 0,
             past: ChannelTotals::of(stream.id),
             past_streams: Vec::new(),
         })
@@ -62,8 +65,12 @@ impl Channel {
         self.fill.get_or_insert_default().note(waiting_bytes, ring_bytes);
     }
 
-    /// How full its rings were; what was lately begins anew.
-    pub(super) fn state_fill(&mut self) -> Option<Fill> {
+    /// How full its rings were; what was lately begins anew. A ring in which an event found no space was full, whatever was seen of it.
+    pub(super) fn state_fill(&mut self, discarded_full: u64) -> Option<Fill> {
+        if self.fill.is_some() && discarded_full > self.discarded_full {
+            self.note_fill(self.geometry.ring_bytes());
+        }
+        self.discarded_full = discarded_full;
         let stated = self.fill;
         if let Some(fill) = &mut self.fill {
             fill.lately_percent = 0;

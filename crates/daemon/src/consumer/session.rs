@@ -405,7 +405,7 @@ impl Recording for Session {
         }
         for (stream_id, totals) in &mut totals {
             if let Some(channel) = self.channels.get_mut(stream_id) {
-                totals.fill = channel.state_fill();
+                totals.fill = channel.state_fill(totals.discarded_full);
                 totals.findings = channel.findings.list().to_vec();
             }
         }
