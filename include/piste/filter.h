@@ -22,6 +22,7 @@ struct piste_filter_range {
 	uint8_t is_inverted; /* 1: it must be out of the range instead. */
 	uint8_t reserved[6];
 };
+PISTE_ABI_SIZE(struct piste_filter_range, 32);
 
 /* The integer that begins at `bytes`, extended to 64 bits. It is loaded as wide as it was stored a moment ago: a processor passes nothing
  * on from a store to a wider load. */

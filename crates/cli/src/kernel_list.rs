@@ -178,7 +178,7 @@ mod tests {
         EventField {
             name: name.into(),
             r#type: kind.into(),
-            recorded: true,
+            recorded: None,
         }
     }
 

@@ -158,7 +158,11 @@ fn events_text(events: &[Event], width: Width) -> String {
             .fields
             .iter()
             .map(|field| {
-                let only = if field.recorded { "" } else { " (for filters)" };
+                let only = if field.recorded == Some(false) {
+                    " (for filters)"
+                } else {
+                    ""
+                };
                 format!("{}: {}{only}", field.name, field.r#type)
             })
             .collect();
@@ -231,10 +235,10 @@ mod tests {
         let field = |name: &str, kind: &str| EventField {
             name: name.into(),
             r#type: kind.into(),
-            recorded: true,
+            recorded: None,
         };
         let for_filters = EventField {
-            recorded: false,
+            recorded: Some(false),
             ..field("cost", "int64")
         };
         Program {

@@ -35,6 +35,11 @@ pub(crate) fn terminal_width() -> Option<usize> {
     Size::of_stdout().map(|size| size.columns)
 }
 
+/// How high the terminal is that standard output is.
+pub(crate) fn terminal_height() -> Option<usize> {
+    Size::of_stdout().map(|size| size.rows)
+}
+
 /// Where the result of a command goes.
 #[derive(Clone, Copy)]
 pub(crate) struct Page {

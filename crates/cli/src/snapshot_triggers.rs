@@ -88,7 +88,7 @@ fn condition(event: &FilteredPattern) -> TriggerCondition {
         end_event: None,
         end_kernel_event: None,
         over_ns: None,
-        overdue: false,
+        overdue: None,
         by: None,
         contexts: None,
     }

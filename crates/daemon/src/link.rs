@@ -475,8 +475,8 @@ pub struct ChannelTotals {
 /// How much of a channel's fullest ring waited when it was looked at, at most: percent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fill {
-    /// Since the totals were stated before.
-    pub lately_percent: u8,
+    /// Since the totals were stated before; absent if nobody has looked.
+    pub lately_percent: Option<u8>,
     /// In all.
     pub most_percent: u8,
 }
@@ -484,10 +484,10 @@ pub struct Fill {
 impl Fill {
     /// Notes how much waited of a ring.
     pub fn note(&mut self, waiting_bytes: u64, ring_bytes: u64) {
-        let percent = waiting_bytes.saturating_mul(100) / ring_bytes.max(1);
+        let percent = (waiting_bytes.saturating_mul(100) / ring_bytes.max(1)).min(100) as u8;
         self.add(Fill {
-            lately_percent: percent.min(100) as u8,
-            most_percent: percent.min(100) as u8,
+            lately_percent: Some(percent),
+            most_percent: percent,
         });
     }
 

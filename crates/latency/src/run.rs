@@ -12,7 +12,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use piste_reason::reason;
+use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::clock::{Clock, ClockKind, Counter, Monotonic};
 use crate::cpus;
@@ -458,9 +460,15 @@ impl Prepared {
 
 /// Keeps all memory of this process in memory, also what it will ask for.
 fn lock_memory() -> Result<(), String> {
-    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|error| {
+    // Under a limit, a later allocation would fail that is beyond it.
+    let is_limited = getrlimit(Resource::Memlock).current.is_some() && !geteuid().is_root();
+    let locked = match is_limited {
+        true => Err(Errno::PERM),
+        false => mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE),
+    };
+    locked.map_err(|error| {
         let why = reason(&error.into());
-        format!("memory is not locked, so page faults may add latency: {why}; run piste as root, or raise the limit of locked memory (`ulimit -l`)")
+        format!("memory is not locked, so page faults may add latency: {why}; run piste as root, or without a limit of locked memory (`ulimit -l unlimited`)")
     })
 }
 

@@ -343,7 +343,10 @@ fn what_is_overdue_is_told_before_it_ends() {
     let answers = "-e shop:asked --end-event shop:answered --by id --over 300ms --overdue";
     let answers: Vec<&str> = answers.split(' ').collect();
     place.piste_succeeds(&[&["add-trigger", "stuck"], &answers[..]].concat());
-    let listener = Listener::start(&place, "stuck");
+    let answers = "-e shop:asked --end-event shop:answered --by id --over 1h --overdue";
+    let answers: Vec<&str> = answers.split(' ').collect();
+    place.piste_succeeds(&[&["add-trigger", "patient"], &answers[..]].concat());
+    let listener = Listener::start(&place, "");
     let program = place.start(place.program("answers.c"), &["10", "100000000"]);
     let found = listener.matches(1).remove(0);
     assert_eq!(
@@ -351,18 +354,13 @@ fn what_is_overdue_is_told_before_it_ends() {
         (&"shop:asked".into(), &3.into(), &300_000_000.into())
     );
     assert_eq!(found["pid"], program.pid());
-    program.signal(Signal::KILL);
     let stuck = trigger(&place, "stuck");
-    assert_eq!(
-        (count(&stuck, "matched"), &stuck["condition"]["overdue"]),
-        (1, &true.into())
-    );
-    place.piste_succeeds(&["remove-trigger", "stuck"]);
-    assert_eq!(
-        listener.matches(1).len(),
-        1,
-        "what ends with its trigger is not overdue"
-    );
+    assert_eq!(count(&stuck, "matched"), 1);
+    assert_eq!(stuck["condition"]["overdue"], true);
+    // What ends with its trigger is not overdue.
+    let removed = place.piste_json(&["remove-trigger", "patient"]);
+    assert_eq!(count(&removed, "matched"), 0, "{removed}");
+    program.signal(Signal::KILL);
     listener.end();
 }
 
@@ -390,7 +388,6 @@ fn system_calls_that_do_not_end_are_told() {
     wait_until("it is told", || !of_sleeper().is_empty());
     assert_eq!(of_sleeper()[0]["name"], "syscall_entry_clock_nanosleep");
     assert_eq!(of_sleeper()[0]["duration_ns"], 300_000_000);
-    assert_eq!(of_sleeper().len(), 1);
     sleeper.signal(Signal::KILL);
     listener.end();
 }

@@ -43,7 +43,7 @@ pub(crate) struct Latency {
     /// timer: time from one wake-up to the next, up to 1s [default: 1ms]
     #[arg(long, value_name = "DURATION", value_parser = parse_interval)]
     pub(crate) interval: Option<Duration>,
-    /// gaps: report each gap that is at least so long [default: 10us]
+    /// gaps: report each gap of this length or longer [default: 10us]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(crate) threshold: Option<Duration>,
     /// npt, gaps: clock that the loop reads

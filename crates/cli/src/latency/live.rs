@@ -9,7 +9,7 @@ use piste_latency::{Running, Summary};
 use super::report::figure;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
-use crate::page::{Width, terminal_width};
+use crate::page::{Width, terminal_height, terminal_width};
 use crate::quantity::count;
 use crate::screen::{FAINT, for_stream, styled};
 
@@ -20,6 +20,9 @@ fn back(lines: usize) -> String {
         lines => format!("\x1b[{lines}F\x1b[J"),
     }
 }
+
+/// Lines that are not of a CPU: headings, remarks, and the one of the cursor.
+const LINES_BESIDE: usize = 6;
 
 /// What stands on the terminal.
 pub(super) struct Live {
@@ -34,8 +37,17 @@ impl Live {
     /// Shows the figures of now.
     pub(super) fn show(&mut self, running: &Running) -> Result<(), Failure> {
         let width = terminal_width().map_or(Width::ANY, Width::of);
-        let text =
-            table(running, &running.look(), width) + &styled(FAINT, "Ctrl-C ends it with the results so far") + "\n";
+        let seen = running.look();
+        // The lines must fit, or the cursor would not come back to the first one.
+        let room = terminal_height().map_or(seen.len(), |height| height.saturating_sub(LINES_BESIDE).max(1));
+        let (shown, others) = seen.split_at(seen.len().min(room));
+        let mut text = table(running, shown, width);
+        if !others.is_empty() {
+            text += &styled(FAINT, format!("and {} more CPUs", others.len()));
+            text += "\n";
+        }
+        text += &styled(FAINT, "Ctrl-C ends it with the results so far");
+        text += "\n";
         let before = self.lines;
         self.lines = text.lines().count();
         write(before, &text)

@@ -148,7 +148,7 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
     }
     if let Some(cpu) = results.unmeasured() {
         return Err(Failure::new(format!(
-            "nothing was measured on CPU {cpu}: the loop did not get round once; choose a longer --duration, or a real-time --policy if other threads keep the CPU"
+            "nothing was measured on CPU {cpu}: the loop did not complete a turn; choose a longer --duration, or a real-time --policy if other threads keep the CPU"
         )));
     }
     match results.above_limit() {

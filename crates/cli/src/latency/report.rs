@@ -189,10 +189,7 @@ fn causes(results: &Results, width: Width) -> String {
     );
     text += &styled(
         FAINT,
-        format!(
-            "reading the kernel's counters took {}, which is not measured",
-            short(blind)
-        ),
+        format!("{} spent reading the kernel's counters are not included", short(blind)),
     );
     text.push('\n');
     if results.measured.iter().any(|one| one.interrupt_names.is_empty()) {

@@ -78,7 +78,7 @@ pub(super) fn of(options: &ConditionOptions) -> Result<TriggerCondition, Failure
             .over
             .map(|over| i64::try_from(over.as_nanos()).unwrap_or(i64::MAX)),
         by: options.by.clone(),
-        overdue: options.overdue,
+        overdue: options.overdue.then_some(true),
         contexts: options.contexts.as_ref().map(|contexts| {
             let named = contexts.iter().filter(|context| *context != "none");
             named.cloned().collect()
@@ -128,7 +128,7 @@ fn of_session(options: &ConditionOptions, event: SessionEvent) -> Result<Trigger
         end_event: None,
         end_kernel_event: None,
         over_ns: None,
-        overdue: false,
+        overdue: None,
         by: None,
         contexts: None,
     })
@@ -220,8 +220,8 @@ pub(super) fn text(condition: &TriggerCondition) -> String {
             None => format!("{text} until {}", end.unwrap_or_default()),
         };
         text += &match condition.overdue {
-            false => format!(", longer than {over}"),
-            true => format!(", not ended after {over}"),
+            Some(true) => format!(", not ended after {over}"),
+            _ => format!(", longer than {over}"),
         };
         if let Some(by) = condition
             .by

@@ -183,7 +183,7 @@ mod tests {
                 end_event: None,
                 end_kernel_event: None,
                 over_ns: None,
-                overdue: false,
+                overdue: None,
                 by: None,
                 contexts: None,
             },

@@ -19,8 +19,8 @@ pub(super) struct Channel {
     pub(super) findings: Findings,
     /// Absent until a ring was looked at.
     fill: Option<Fill>,
-    /// Events that had found no space when that was stated last.
-    discarded_full: u64,
+    /// Events that had found no space when that was stated last; absent if others may have stated some of them.
+    discarded_full: Option<u64>,
     /// Of ring sets that are done, and of the snapshots that were written.
     pub(super) past: ChannelTotals,
     /// Streams of this chunk whose ring sets are done.
@@ -38,7 +38,7 @@ impl Channel {
             layouts: Layouts::new(stream.contexts.clone()),
             findings: Findings::default(),
             fill: None,
-            discarded_full: 0,
+            discarded_full: Some(0),
             past: ChannelTotals::of(stream.id),
             past_streams: Vec::new(),
         })
@@ -67,15 +67,21 @@ impl Channel {
 
     /// How full its rings were; what was lately begins anew. A ring in which an event found no space was full, whatever was seen of it.
     pub(super) fn state_fill(&mut self, discarded_full: u64) -> Option<Fill> {
-        if self.fill.is_some() && discarded_full > self.discarded_full {
+        let had_no_space = self.discarded_full.is_some_and(|before| discarded_full > before);
+        if self.fill.is_some() && had_no_space {
             self.note_fill(self.geometry.ring_bytes());
         }
-        self.discarded_full = discarded_full;
+        self.discarded_full = Some(discarded_full);
         let stated = self.fill;
         if let Some(fill) = &mut self.fill {
-            fill.lately_percent = 0;
+            fill.lately_percent = None;
         }
         stated
+    }
+
+    /// An earlier consumer has stated some of what was discarded.
+    pub(super) fn is_inherited(&mut self) {
+        self.discarded_full = None;
     }
 
     /// The clock of the records.

@@ -122,7 +122,9 @@ impl Lapses {
     /// An event came.
     pub(super) fn take<'r, 'p: 'r>(&mut self, pair: Pair, read: &Read<'p>, reader: &mut StreamReader<'r>) {
         if self.waiting.len() >= WAITING_COUNT_MAX {
-            self.missed += 1;
+            return self.miss(pair);
+        }
+        if self.lapse.overdue && pair == Pair::Beginning && has_no_end(&read.event.class.name) {
             return;
         }
         let mut find = Find::new(&self.lapse.by);
@@ -145,9 +147,8 @@ impl Lapses {
                 !self.begun.get(&key).is_some_and(is_in_time)
             }
         };
-        if may_be_told && self.bytes >= WAITING_BYTES_MAX {
-            self.missed += 1;
-            return;
+        if may_be_told && self.bytes >= self.waiting_bytes_max() {
+            return self.miss(pair);
         }
         let found = may_be_told.then(|| read.as_match(reader));
         self.bytes += bytes_of(found.as_ref());
@@ -157,6 +158,31 @@ impl Lapses {
             pair,
             found,
         });
+    }
+
+    fn waiting_bytes_max(&self) -> usize {
+        match self.lapse.overdue {
+            true => BEGUN_BYTES_MAX,
+            false => WAITING_BYTES_MAX,
+        }
+    }
+
+    /// An event was not looked at. If it was an end, nobody knows of what.
+    fn miss(&mut self, pair: Pair) {
+        self.missed += 1;
+        if pair == Pair::End {
+            self.ends_are_missing();
+        }
+    }
+
+    /// Ends were missed or lost: what has begun may have ended, and must not be taken for overdue.
+    pub(super) fn ends_are_missing(&mut self) {
+        if self.lapse.overdue {
+            self.missed += self.begun.len() as u64;
+            self.begun.clear();
+            self.order.clear();
+            self.begun_bytes = 0;
+        }
     }
 
     fn over_ns(&self) -> i64 {
@@ -230,12 +256,12 @@ impl Lapses {
     }
 
     fn begin(&mut self, key: Key, begun: Begun) {
+        self.remove_begun(&key);
         let bytes = bytes_of(begun.found.as_ref());
         if self.begun_bytes + bytes > BEGUN_BYTES_MAX {
             self.missed += 1;
             return;
         }
-        self.remove_begun(&key);
         if self.lapse.overdue {
             self.order.push_back((begun.time_ns, key.clone()));
             if self.order.len() > 2 * BEGUN_COUNT_MAX {
@@ -270,6 +296,8 @@ impl Lapses {
             && let Some((_, key)) = self.order.pop_front()
         {
             let begun = self.remove_begun(&key);
+            // What a process has begun that is gone ends no more.
+            let begun = begun.filter(|_| self.gone.iter().all(|(_, process)| *process != key.0));
             late.extend(begun.and_then(|begun| begun.found).map(|found| Match {
                 time_ns: due_ns,
                 duration_ns: Some(self.lapse.over_ns),
@@ -302,6 +330,18 @@ impl Lapses {
     pub(super) fn take_findings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.findings)
     }
+}
+
+/// A system call of which no exit is ever recorded.
+fn has_no_end(event: &str) -> bool {
+    [
+        "_entry_exit",
+        "_entry_exit_group",
+        "_entry_rt_sigreturn",
+        "_entry_sigreturn",
+    ]
+    .iter()
+    .any(|call| event.ends_with(call))
 }
 
 /// Whether what began then has neither ended nor begun again.
@@ -533,6 +573,22 @@ mod tests {
         lapses.add(Pair::End, 900, 7, 3);
         assert_eq!(lapses.late(1000), []);
         assert_eq!((lapses.due_ns(), lapses.bytes, lapses.begun_bytes), (None, 0, 0));
+    }
+
+    #[test]
+    fn what_may_have_ended_is_not_overdue() {
+        let mut lapses = overdue(10);
+        lapses.add(Pair::Beginning, 100, 7, 1);
+        lapses.add(Pair::Beginning, 100, 8, 1);
+        assert_eq!(lapses.late(105), []);
+        lapses.forget(Process::Pid(7), Instant::now());
+        assert_eq!(lapses.late(150), [("begin 1".into(), 10)], "the one of process 8");
+        lapses.add(Pair::Beginning, 200, 8, 2);
+        assert_eq!(lapses.late(205), []);
+        lapses.ends_are_missing();
+        assert_eq!(lapses.late(300), []);
+        assert_eq!((lapses.take_missed(), lapses.begun_bytes), (1, 0));
+        assert!(has_no_end("syscall_entry_exit") && !has_no_end("syscall_entry_exit_now"));
     }
 
     #[test]

@@ -248,10 +248,13 @@ impl Ring {
             return Ok(false);
         }
         self.find_gone_files(desk);
-        desk.trace.write_metadata()?;
         let discarded = self.discarded(self.reader.losses().discarded(), self.damaged_events, desk);
-        let now_ticks = clock::now_ticks(desk.channel.clock());
-        self.stream.settle(discarded, now_ticks)?;
+        // A consumer that is told to stop what another one has stopped need not make the trace's folder again.
+        if self.stream.end().packets > 0 || discarded > 0 {
+            desk.trace.write_metadata()?;
+            let now_ticks = clock::now_ticks(desk.channel.clock());
+            self.stream.settle(discarded, now_ticks)?;
+        }
         Ok(true)
     }
 

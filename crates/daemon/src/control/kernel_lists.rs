@@ -66,7 +66,7 @@ fn fields(fields: Vec<ListedField>) -> Vec<shown::EventField> {
     let field = |field: ListedField| shown::EventField {
         name: field.name,
         r#type: field.type_text,
-        recorded: true,
+        recorded: Some(true),
     };
     fields.into_iter().map(field).collect()
 }

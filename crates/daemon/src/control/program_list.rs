@@ -209,7 +209,7 @@ fn event(event: &EventDescription) -> shown::Event {
         .map(|(field, recorded)| shown::EventField {
             name: field.name.clone(),
             r#type: type_name(&field.kind),
-            recorded,
+            recorded: Some(recorded),
         });
     shown::Event {
         name: event.name.clone(),

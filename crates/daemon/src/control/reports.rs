@@ -115,7 +115,8 @@ impl Daemon {
             // A consumer that was replaced knows only of its own time.
             let earlier = self.totals.get(&(session, domain)).into_iter().flatten();
             let mut earlier = earlier.filter(|earlier| earlier.stream_id == totals.stream_id);
-            if let (Some(fill), Some(earlier)) = (&mut totals.fill, earlier.find_map(|earlier| earlier.fill)) {
+            if let Some(earlier) = earlier.find_map(|earlier| earlier.fill) {
+                let fill = totals.fill.get_or_insert_default();
                 fill.most_percent = fill.most_percent.max(earlier.most_percent);
             }
         }

@@ -33,8 +33,8 @@ pub struct SessionEvents {
 struct Seen {
     lost: u64,
     bytes: u64,
-    /// Of the fullest ring, lately.
-    percent: u8,
+    /// Of the fullest ring, when somebody last looked.
+    percent: Option<u8>,
 }
 
 impl SessionEvents {
@@ -116,12 +116,12 @@ impl Daemon {
             let overwritten = if overwrites { totals.overwritten_events } else { 0 };
             now.lost = now.lost.saturating_add(totals.missed().saturating_sub(overwritten));
             now.bytes = now.bytes.saturating_add(totals.bytes);
-            now.percent = now.percent.max(totals.fill.map_or(0, |fill| fill.lately_percent));
+            now.percent = now.percent.max(totals.fill.and_then(|fill| fill.lately_percent));
         }
         for (trigger, what) in triggers {
             let is_older = session < trigger || session <= self.session_events.known_before;
             let first = if is_older {
-                Seen { percent: 0, ..now }
+                Seen { percent: None, ..now }
             } else {
                 Seen::default()
             };
@@ -134,11 +134,12 @@ impl Daemon {
                     json!({ "session": name, "bytes": now.bytes })
                 }
                 SessionEvent::Filled { percent } => {
-                    let was_full = std::mem::replace(&mut seen.percent, now.percent) >= percent;
-                    if was_full || now.percent < percent {
+                    let Some(now_percent) = now.percent else { continue };
+                    let was_full = seen.percent.replace(now_percent) >= Some(percent);
+                    if was_full || now_percent < percent {
                         continue;
                     }
-                    json!({ "session": name, "percent": now.percent })
+                    json!({ "session": name, "percent": now_percent })
                 }
                 _ => continue,
             };

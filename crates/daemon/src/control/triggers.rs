@@ -470,7 +470,7 @@ impl Daemon {
                 end_event: end_of_programs.and_then(|channel| status::rules(&channel.rules).pop()),
                 end_kernel_event: end_of_kernel.and_then(|channel| kernel_words::rules(&channel.rules).pop()),
                 over_ns: trigger.lapse.as_ref().map(|lapse| count(lapse.over_ns)),
-                overdue: trigger.lapse.as_ref().is_some_and(|lapse| lapse.overdue),
+                overdue: trigger.lapse.as_ref().map(|lapse| lapse.overdue),
                 by: trigger.lapse.map(|lapse| lapse.by),
                 contexts,
             },
@@ -611,7 +611,7 @@ pub fn wanted_lapse(condition: &shown::TriggerCondition) -> Result<Option<Lapse>
             let over_ns = u64::try_from(over_ns).map_err(|_| invalid(&over_ns.to_string(), "0 ns or more"))?;
             let of_thread = if of_programs { "vtid" } else { "tid" };
             let by = condition.by.clone().unwrap_or_else(|| of_thread.into());
-            let overdue = condition.overdue;
+            let overdue = condition.overdue.unwrap_or(false);
             Ok(Some(Lapse { over_ns, by, overdue }))
         }
         (true, None) => Err(invalid("an end", "an end together with a time")),

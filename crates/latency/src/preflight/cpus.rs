@@ -89,6 +89,7 @@ pub(super) fn siblings(machine: &Machine) -> Check {
             shared.push(list(&siblings));
         }
     }
+    shared.sort();
     shared.dedup();
     if shared.is_empty() {
         return Check::ok(
@@ -111,6 +112,8 @@ pub(super) fn isolation(machine: &Machine) -> Check {
         return Check::unknown(NAME, "the kernel does not list them");
     };
     isolated.extend(machine.cpus("sys/fs/cgroup/cpuset.cpus.isolated").unwrap_or_default());
+    isolated.sort();
+    isolated.dedup();
     excluded(
         NAME,
         machine,

@@ -212,6 +212,19 @@ fn what_a_program_recorded_since_its_session_ended_is_written_when_it_is_dead() 
     assert_eq!(rig.read().numbers, (0..20).collect::<Vec<_>>());
 }
 
+/// Somebody has moved the trace of a stopped session away. The next consumer is told to stop the session, too.
+#[test]
+fn a_consumer_that_stops_what_was_stopped_does_not_make_the_trace_again() {
+    let mut rig = Rig::new(Loss::Discard);
+    rig.program(1);
+    rig.record(1, 0..10);
+    assert_eq!(rig.stop().events, 10);
+    rig.kill_stopped();
+    fs::remove_dir_all(rig.output()).unwrap();
+    rig.stop();
+    assert!(!rig.output().exists());
+}
+
 /// A ring set that comes while its session cannot be started records nevertheless.
 #[test]
 fn what_was_recorded_since_a_session_ended_is_written_when_it_ends_again() {
