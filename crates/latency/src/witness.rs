@@ -179,11 +179,18 @@ impl Interrupts {
     }
 
     /// How many there were since the previous look, and the line that counted most of them.
+    ///
+    /// # Errors
+    /// They are not known: the file cannot be read, or a driver has asked for an interrupt meanwhile, which adds a line.
     fn look(&mut self) -> io::Result<(u64, Option<u16>)> {
         let text = self.file.read()?;
+        if interrupt_lines(text).count() != self.counts.len() {
+            self.counts = interrupt_counts(text, self.column).collect();
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         let (mut sum, mut most, mut most_count) = (0, None, 0);
-        // An interrupt that a driver has asked for meanwhile adds a line: then the names no longer fit.
-        let is_as_before = interrupt_lines(text).count() == self.names.len();
+        // Otherwise the names do not fit any more.
+        let is_as_before = self.counts.len() == self.names.len();
         for (line, (count, before)) in interrupt_counts(text, self.column).zip(&mut self.counts).enumerate() {
             let more = count.saturating_sub(*before);
             *before = count;
@@ -326,6 +333,16 @@ TLB:         10         20   TLB shootdowns
             &INTERRUPTS.replace("114821", "114824").replace("109862", "109999"),
         );
         assert_eq!(interrupts.look().expect("readable"), (0, None));
+        // A driver has asked for one more.
+        let with_another = INTERRUPTS.replace("LOC:", " 40:          0          7  eth0\nLOC:");
+        written(folder.path(), "interrupts", &with_another);
+        interrupts.look().expect_err("the lines are others");
+        written(
+            folder.path(),
+            "interrupts",
+            &with_another.replace("  7  eth0", "  9  eth0"),
+        );
+        assert_eq!(interrupts.look().expect("readable"), (2, None), "its name is not known");
     }
 
     #[test]

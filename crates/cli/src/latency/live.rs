@@ -10,7 +10,7 @@ use super::report::figure;
 use crate::columns::{Align, Cell, Columns};
 use crate::failure::Failure;
 use crate::page::{Width, terminal_height, terminal_width};
-use crate::quantity::count;
+use crate::quantity::{count, counted};
 use crate::screen::{FAINT, for_stream, styled};
 
 /// Moves the cursor to the beginning of the line, so many lines up, and clears everything below.
@@ -43,7 +43,7 @@ impl Live {
         let (shown, others) = seen.split_at(seen.len().min(room));
         let mut text = table(running, shown, width);
         if !others.is_empty() {
-            text += &styled(FAINT, format!("and {} more CPUs", others.len()));
+            text += &styled(FAINT, format!("and {}", counted(others.len() as i64, "more CPU")));
             text += "\n";
         }
         text += &styled(FAINT, "Ctrl-C ends it with the results so far");
