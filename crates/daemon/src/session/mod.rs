@@ -52,4 +52,4 @@ pub use sessions::{Change, ProgramId, Sessions};
 pub use tracing_session::{Moment, Session, SessionIdentity, SessionState};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -55,7 +55,7 @@ fn machine_after(sessions: Sessions) -> Machine {
     )
 }
 
-fn identity(name: &str) -> SessionIdentity {
+pub(crate) fn identity(name: &str) -> SessionIdentity {
     let clock = CtfClock {
         name: "monotonic".into(),
         uuid: [0; 16],

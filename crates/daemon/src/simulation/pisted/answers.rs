@@ -6,8 +6,6 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use piste_ctf::{Clock as CtfClock, Trace};
-
 use super::super::contract::{Answer, Command, CommandId, FILTER, SessionCommand};
 use super::Pisted;
 use crate::consumer::continued;
@@ -20,7 +18,7 @@ use crate::person::Person;
 use crate::session::commands::RulesRequest;
 use crate::session::rules::Levels;
 use crate::session::settings::ChannelRequest;
-use crate::session::{Moment, Pending, Refusal, Session, SessionIdentity, Starting};
+use crate::session::{Moment, Pending, Refusal, Session, SessionIdentity, Starting, tests};
 
 /// As control's.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -269,28 +267,8 @@ fn channel() -> ChannelRequest {
 }
 
 fn identity(name: &str, output: &Path) -> SessionIdentity {
-    let clock = CtfClock {
-        name: "monotonic".into(),
-        uuid: [0; 16],
-        frequency_hz: 1_000_000_000,
-        offset_seconds: 0,
-        offset_ticks: 0,
-        description: String::new(),
-    };
-    let trace = Trace {
-        uuid: [1; 16],
-        clock,
-        environment: vec![],
-    };
     SessionIdentity {
-        name: name.into(),
         output: output.into(),
-        owner: Person::default(),
-        snapshot: false,
-        record_id: None,
-        never_current: false,
-        trigger: None,
-        bound_to: None,
-        trace,
+        ..tests::identity(name)
     }
 }
