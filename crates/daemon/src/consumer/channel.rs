@@ -79,8 +79,8 @@ impl Channel {
         stated
     }
 
-    /// An earlier consumer has stated some of what was discarded.
-    pub(super) fn is_inherited(&mut self) {
+    /// An earlier consumer has stated some of what was discarded, and nobody knows how much.
+    pub(super) fn forget_stated(&mut self) {
         self.discarded_full = None;
     }
 

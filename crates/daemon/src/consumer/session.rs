@@ -138,7 +138,7 @@ impl Session {
         let channel = self.channels.get_mut(&producer.stream_id);
         let channel = channel.ok_or_else(|| format!("there is no channel {}", producer.stream_id))?;
         if producer.inherited {
-            channel.is_inherited();
+            channel.forget_stated();
         }
         let ring_key = Key::new(key).ok_or("0 is not a valid key")?;
         let memory = ChannelMemory::open(memory, channel.geometry, ring_key).map_err(|error| error.to_string())?;
