@@ -2,7 +2,7 @@
 //! `piste report`: what a trace tells, as one page of HTML to attach to a ticket.
 //!
 //! - account.rs: what is told, read from traces in one pass: insights, tables, a timeline
-//! - page.rs: the page; tables.rs: tables as HTML
+//! - page.rs: the page, in frame.rs; tables.rs: tables as HTML
 //! - lanes.rs: which lanes a picture shows; picture.rs: them as SVG, in the colours of colours.rs
 //!
 //! Names in traces are hostile: everything goes through maud, which escapes it, and the page allows no scripts and no requests. Traces have
@@ -10,6 +10,7 @@
 
 mod account;
 mod colours;
+pub(crate) mod frame;
 mod lanes;
 mod page;
 mod picture;

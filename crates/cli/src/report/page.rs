@@ -2,9 +2,8 @@
 //! The page. Everything goes through maud, which escapes it; texts of any length are shortened, and pictures that would make the page too large
 //! are left out.
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use piste_analysis::insights::Insight;
 use piste_terminal::fit::start;
 use piste_terminal::printable;
@@ -12,6 +11,7 @@ use piste_timeline::Failure as TimelineFailure;
 use piste_trace::{Finding, Findings, Kind};
 
 use super::account::{Account, Chapter, Recorded};
+use super::frame::{Frame, moment};
 use super::lanes::Lanes;
 use super::picture::{Mark, Scene, since};
 use super::{BYTES_MAX, tables};
@@ -19,9 +19,8 @@ use crate::failure::Failure;
 use crate::insights::evidence;
 use crate::quantity::{count, counted, duration, size};
 use crate::traces::{is_loss, sentence};
-use crate::version::own_version;
 
-pub(super) const STYLE: &str = include_str!("report.css");
+pub(crate) const STYLE: &str = include_str!("report.css");
 /// Only this style is allowed, and nothing else: no scripts, no requests. The suite checks it (tests/suite/tests/report.rs).
 const POLICY: &str = "default-src 'none'; style-src 'sha256-5ZKF5r3aWHmzJVzBFWtRohaZ5lYPWgqapHT3DnLvUAI='; base-uri 'none'; form-action 'none'";
 
@@ -62,62 +61,40 @@ pub(super) fn page(
             format!("Trace{}, {begin}", host.unwrap_or_default())
         }
     };
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="referrer" content="no-referrer";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
+    let body = html! {
+        (patterns())
+        header {
+            h1 { (title) }
+            (lead(account, &begin))
+        }
+        main {
+            (losses(findings))
+            (found(account))
+            h2 { "Timeline" }
+            p class="more" { "Times count from the beginning of the trace, as " code { "--begin" } " does." }
+            (drawn.all)
+            @for (place, (insight, command)) in account.insights.iter().enumerate() {
+                (told(account, place + 1, (insight, command), drawn.insights[place].as_ref(), zone))
             }
-            body {
-                (patterns())
-                header {
-                    h1 { (title) }
-                    (lead(account, &begin))
-                }
-                main {
-                    (losses(findings))
-                    (found(account))
-                    h2 { "Timeline" }
-                    p class="more" { "Times count from the beginning of the trace, as " code { "--begin" } " does." }
-                    (drawn.all)
-                    @for (place, (insight, command)) in account.insights.iter().enumerate() {
-                        (told(account, place + 1, (insight, command), drawn.insights[place].as_ref(), zone))
-                    }
-                    @for chapter in &account.chapters { (chapter_of(chapter, zone)) }
-                    @if !account.notes.is_empty() {
-                        h2 { "What this trace does not show" }
-                        (list(account.notes.iter().map(String::as_str)))
-                    }
-                    (further(account))
-                }
-                footer {
-                    "Made by piste " (own_version()) " on " (moment(Timestamp::now().as_nanosecond() as i64, zone)) "."
-                }
+            @for chapter in &account.chapters { (chapter_of(chapter, zone)) }
+            @if !account.notes.is_empty() {
+                h2 { "What this trace does not show" }
+                (list(account.notes.iter().map(String::as_str)))
             }
+            (further(account))
         }
     };
-    Ok(markup.into_string())
+    let frame = Frame {
+        title: &title,
+        policy: POLICY,
+        style: STYLE,
+    };
+    Ok(frame.page(&body, zone).into_string())
 }
 
 /// A text of a trace as a page can show it.
 pub(super) fn short(text: &str) -> String {
     start(&printable(text), TEXT_MAX)
-}
-
-/// `2026-11-28 06:07:12 UTC`
-fn moment(ns: i64, zone: &TimeZone) -> String {
-    match Timestamp::from_nanosecond(ns.into()) {
-        Ok(timestamp) => timestamp
-            .to_zoned(zone.clone())
-            .strftime("%Y-%m-%d %H:%M:%S %Z")
-            .to_string(),
-        Err(_) => format!("{ns} ns"),
-    }
 }
 
 /// What fills unknown time.
