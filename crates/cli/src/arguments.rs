@@ -45,7 +45,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 pub(crate) use self::analysis::{Analyze, Diff, Insights, PeriodsOptions};
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
-pub(crate) use self::latency::{ClockOption, Latency, LoopKind, PolicyChoice};
+pub(crate) use self::latency::{ClockOption, GenerateLoad, Latency, LoadChoice, LoopKind, PolicyChoice};
 pub(crate) use self::probes::ProbeOptions;
 pub(crate) use self::query::{Query, QueryFormat};
 pub(crate) use self::reading::{Info, PageOptions, PagerOption, Stats};
@@ -172,6 +172,12 @@ pub(crate) enum Command {
     /// Wait until recording has started, then execute the command
     #[command(hide = true)]
     Gate(GateArguments),
+    /// Keep a CPU, the memory, a disk or the like busy until standard input ends
+    #[command(hide = true)]
+    GenerateLoad(GenerateLoad),
+    /// Restore the machine's settings if `piste latency --prepare` is killed
+    #[command(hide = true)]
+    LatencyGuardian,
     /// Write the man pages
     #[command(hide = true)]
     Man {

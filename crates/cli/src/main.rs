@@ -133,6 +133,8 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Top(arguments) => top::top(&arguments, json),
         Command::Web(arguments) => web::web(&arguments, json),
         Command::Latency(arguments) => latency::latency(&arguments, json),
+        Command::GenerateLoad(arguments) => latency::generate_load(&arguments),
+        Command::LatencyGuardian => latency::guard(),
         Command::Query(query) => query::query(&query, json),
         Command::Doctor(pager) => return doctor::doctor(&Page::of_text(&pager), json),
         Command::Version => version::version(json),

@@ -6,9 +6,12 @@
 //! - [`Clock`]: what the loops read the time from; `tsc`: the time stamp counter as one
 //! - [`Policy`]: how the scheduler treats them; [`cpus`]: lists of CPUs
 //! - `spin`: the loop that reads the clock again and again; `witness`: what explains a gap that it found
-//! - `timer`: the loop that sleeps
-//! - [`tally`]: the tables; [`Summary`]: mean, percentiles and the like
+//! - `timer`: the loop that sleeps; `wakeup`: the loop that another thread wakes
+//! - [`tracer`]: the kernel's own tracers of latency
+//! - [`tally`]: the tables; `over_time`: the largest values of each stretch of time; [`Summary`]: mean, percentiles and the like
 //! - [`preflight`]: settings of the machine that cause latency
+//! - [`prepare`]: changes settings of the machine for measuring, and restores them
+//! - [`load`]: work that keeps the machine busy meanwhile
 //! - [`layout`]: results in the formats of other tools
 //!
 //! Whoever shows the results (crates/cli) knows nothing of loops.
@@ -17,21 +20,28 @@ mod buckets;
 mod clock;
 pub mod cpus;
 pub mod layout;
+pub mod load;
+mod over_time;
 mod policy;
 pub mod preflight;
+pub mod prepare;
 mod run;
 mod spin;
 mod statistics;
 mod system;
 pub mod tally;
 mod timer;
+pub mod tracer;
 #[cfg(target_arch = "x86_64")]
 mod tsc;
+mod wakeup;
 mod witness;
 
 pub use clock::{Clock, ClockChoice, ClockKind, FrequencySource};
+pub use over_time::Stretch;
 pub use policy::Policy;
 pub use run::{Error, Loop, Measured, Plan, Running};
 pub use spin::{Cause, Gap, Gaps};
 pub use statistics::{PERCENTILES, Summary};
+pub use wakeup::Woken;
 pub use witness::Seen;

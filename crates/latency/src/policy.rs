@@ -2,8 +2,12 @@
 //! How the scheduler treats the measuring threads: `other`, `fifo:80`, `rr:80`, `deadline:200us/1ms`.
 
 use std::fmt;
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
+
+use piste_reason::reason;
 
 use crate::system::{SchedulingAttributes, set_scheduling};
 
@@ -56,6 +60,21 @@ impl Policy {
             }
         }
         set_scheduling(&attributes)
+    }
+
+    /// Why threads of this process may not use it, with what helps against that; `None` if they may. `join` as in [`crate::Plan`].
+    pub fn refusal(self, join: &[PathBuf]) -> Option<String> {
+        // In a thread of its own, which ends with it.
+        let join = join.to_vec();
+        let tried = std::thread::spawn(move || {
+            for path in join {
+                OpenOptions::new().write(true).open(path)?.write_all(b"0")?;
+            }
+            self.apply()
+        });
+        let tried = tried.join();
+        let error = tried.expect("asking for a policy does not panic").err()?;
+        Some(format!("{}{}", reason(&error), self.remedy(&error)))
     }
 
     /// What to do if the kernel refuses it.

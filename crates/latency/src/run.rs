@@ -18,15 +18,22 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::clock::{Clock, ClockKind, Counter, Monotonic};
 use crate::cpus;
+use crate::over_time::Stretch;
 use crate::policy::Policy;
 use crate::preflight::is_virtual;
 use crate::spin::{Cause, Found, GAPS_MAX, Gap, Gaps, Limits, Spin, look_above};
 use crate::tally::{Histogram, Snapshot, Tally};
 use crate::timer::{Slept, Timer, sleep_and_measure};
+use crate::tracer::{self, Noise, OfCpu, Tracer, Tracing};
+use crate::wakeup::{Waker, Wakeups, Woken, below};
 use crate::witness::Witness;
 
 /// Enough for a loop; locked memory must be there for all of it.
-const STACK_BYTES: usize = 512 << 10;
+pub(crate) const STACK_BYTES: usize = 512 << 10;
+/// Where the kernel's tracers are.
+const TRACEFS: &str = "sys/kernel/tracing";
+/// The largest value of each stretch of this length is kept; longer ones if it runs for more than some minutes.
+const STRETCH: Duration = Duration::from_millis(100);
 
 /// Which loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +50,31 @@ pub enum Loop {
         /// From one moment to wake up at to the next.
         interval: Duration,
     },
+    /// Is woken by another thread of lower priority, and measures how long that takes.
+    Wakeup {
+        /// From one wake-up to the next.
+        interval: Duration,
+        /// The CPU of the waking threads; absent: each has the CPU of the thread that it wakes.
+        from: Option<u32>,
+    },
+    /// The kernel measures how late its timers and the threads are that they wake.
+    Timerlat {
+        /// From one timer to the next.
+        interval: Duration,
+    },
+    /// The kernel measures how much time something else takes from a thread.
+    Osnoise,
+}
+
+impl Loop {
+    /// The kernel's tracer that measures, if it is the kernel that does.
+    pub fn tracer(self) -> Option<Tracer> {
+        match self {
+            Loop::Timerlat { .. } => Some(Tracer::Timerlat),
+            Loop::Osnoise => Some(Tracer::Osnoise),
+            Loop::Npt | Loop::Gaps { .. } | Loop::Timer { .. } | Loop::Wakeup { .. } => None,
+        }
+    }
 }
 
 /// What is measured.
@@ -64,6 +96,8 @@ pub struct Plan {
     pub warm_up: u32,
     /// Microseconds up to which a histogram is made; 0: none.
     pub histogram_us: usize,
+    /// Files of control groups that the loops' threads join, by writing 0 into them.
+    pub join: Vec<PathBuf>,
     /// Where the machine's /proc and /sys are.
     pub root: PathBuf,
 }
@@ -92,6 +126,17 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// A thread cannot join a control group.
+    #[error("cannot join the control group of {path:?}: {}", reason(source))]
+    Join {
+        /// The group's list of threads.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The kernel does not measure.
+    #[error(transparent)]
+    Tracer(#[from] tracer::Error),
     /// There is no thread.
     #[error("cannot start a thread: {}", reason(.0))]
     Thread(io::Error),
@@ -114,8 +159,18 @@ pub struct Measured {
     pub values: Snapshot,
     /// How long the loop ran.
     pub duration: Duration,
-    /// For a loop that sleeps: wake-ups that were skipped because the thread woke up later than a whole interval.
+    /// For a loop that sleeps or is woken: wake-ups that were skipped because the thread ran later than a whole interval.
     pub overruns: u64,
+    /// For a loop that is woken.
+    pub woken: Woken,
+    /// For the tracer timerlat: how late the timers' interrupts were.
+    pub irq: Option<Snapshot>,
+    /// For the tracer osnoise: sums of all periods.
+    pub noise: Option<Noise>,
+    /// Measurements that were lost.
+    pub lost: u64,
+    /// The largest value of each stretch of time.
+    pub stretches: Vec<Stretch>,
     /// For a loop that reads the clock: how long it looked for causes, and so measured nothing.
     pub blind: Duration,
     /// The gaps of each of [`Cause::ALL`].
@@ -134,10 +189,36 @@ pub struct Measured {
     pub histogram: Histogram,
 }
 
+impl Measured {
+    /// Of a loop that has not begun.
+    fn nothing(begin: SystemTime) -> Measured {
+        Measured {
+            cpu: 0,
+            values: Snapshot::default(),
+            duration: Duration::ZERO,
+            overruns: 0,
+            woken: Woken::default(),
+            irq: None,
+            noise: None,
+            lost: 0,
+            stretches: Vec::new(),
+            blind: Duration::ZERO,
+            by_cause: Default::default(),
+            gaps: Vec::new(),
+            gaps_left_out: 0,
+            begin,
+            looked_from: 0,
+            interrupt_names: Vec::new(),
+            histogram: Histogram::default(),
+        }
+    }
+}
+
 /// A measurement that goes on.
 pub struct Running {
     plan: Plan,
     threads: Vec<Thread>,
+    tracing: Option<Reader>,
     stop: Arc<AtomicBool>,
     ended: Receiver<()>,
     running: usize,
@@ -151,6 +232,12 @@ struct Thread {
     tally: Arc<Tally>,
     /// `None` if it was sent home.
     handle: JoinHandle<Option<Result<Measured, Error>>>,
+}
+
+/// A thread that counts what the kernel measures.
+struct Reader {
+    tallies: Vec<(u32, Arc<Tally>)>,
+    handle: JoinHandle<Result<Vec<Measured>, Error>>,
 }
 
 /// What threads that are ready wait for.
@@ -188,18 +275,22 @@ impl Running {
         let mut notes = Vec::new();
         notes.extend(lock_memory().err());
         let awake = match plan.kind {
-            Loop::Timer { .. } => keep_awake(),
+            Loop::Timer { .. } | Loop::Wakeup { .. } => keep_awake(),
             _ => Ok(None),
         };
         let awake = awake.unwrap_or_else(|note| {
             notes.push(note);
             None
         });
-        let measured_cpus = plan.cpus.clone();
+        let mut measured_cpus = plan.cpus.clone();
+        if let Loop::Wakeup { from: Some(cpu), .. } = plan.kind {
+            measured_cpus.push(cpu);
+        }
         let allowed = cpus::allowed().unwrap_or_default();
         let (to, ended) = channel();
         let mut running = Running {
             threads: Vec::new(),
+            tracing: None,
             stop: Arc::new(AtomicBool::new(false)),
             ended,
             running: plan.cpus.len(),
@@ -207,12 +298,15 @@ impl Running {
             _awake: awake,
             plan,
         };
-        let started = running.start_threads(&to);
+        let started = match running.plan.kind.tracer() {
+            None => running.start_threads(&to),
+            Some(tracer) => running.start_tracer(tracer, &to),
+        };
         // Whatever else piste does is not to disturb them, where there is another CPU.
         let others: Vec<u32> = allowed.into_iter().filter(|cpu| !measured_cpus.contains(cpu)).collect();
         if !others.is_empty() {
             let _ = cpus::pin(&others);
-        } else if running.plan.policy.is_realtime() {
+        } else if running.plan.policy.is_realtime() && matches!(running.plan.kind, Loop::Npt | Loop::Gaps { .. }) {
             let note = "every CPU that piste may use runs a loop with a real-time policy, so other programs, piste's own display among them, hardly run meanwhile; leave a CPU out with --cpus";
             running.notes.push(note.into());
         }
@@ -239,6 +333,50 @@ impl Running {
             }
         }
         gate.open(Order::Measure);
+        Ok(())
+    }
+
+    /// Starts a tracer, and a thread that counts what it writes.
+    fn start_tracer(&mut self, tracer: Tracer, ended: &Sender<()>) -> Result<(), Error> {
+        let plan = self.plan.clone();
+        let interval = match plan.kind {
+            Loop::Timerlat { interval } => interval,
+            _ => Duration::ZERO,
+        };
+        let mut tracing = Tracing::start(&plan.root.join(TRACEFS), tracer, &plan.cpus, interval)?;
+        let tally = || Arc::new(Tally::new(0, plan.histogram_us).with_stretches(plan.clock.ticks(STRETCH)));
+        let tallies: Vec<(u32, Arc<Tally>)> = plan.cpus.iter().map(|cpu| (*cpu, tally())).collect();
+        let of_cpu = |(cpu, tally): &(u32, Arc<Tally>)| OfCpu::new(*cpu, Arc::clone(tally));
+        let mut of_cpus: Vec<OfCpu> = tallies.iter().map(of_cpu).collect();
+        let limits = tracer::Limits {
+            loops: plan.loops.unwrap_or(u64::MAX),
+            duration: plan.duration.unwrap_or(Duration::MAX),
+            warm_up: plan.warm_up.into(),
+        };
+        let (stop, ended) = (Arc::clone(&self.stop), ended.clone());
+        let body = move || {
+            let begin = SystemTime::now();
+            let counted = tracing.count(&mut of_cpus, &limits, &stop);
+            let _ = ended.send(());
+            let duration = counted?;
+            let lost = tracing.lost;
+            let measured = of_cpus.into_iter().map(|one| Measured {
+                cpu: one.cpu,
+                values: one.main.look(),
+                duration,
+                irq: (tracer == Tracer::Timerlat).then(|| one.irq.look()),
+                noise: one.noise,
+                lost,
+                stretches: one.main.stretches(),
+                histogram: one.main.microseconds(&plan.clock),
+                ..Measured::nothing(begin)
+            });
+            Ok(measured.collect())
+        };
+        let handle = thread::Builder::new().name("tracer".into()).spawn(body);
+        let handle = handle.map_err(Error::Thread)?;
+        self.running = 1;
+        self.tracing = Some(Reader { tallies, handle });
         Ok(())
     }
 
@@ -272,6 +410,10 @@ impl Running {
 
     /// What each CPU's loop has counted so far.
     pub fn look(&self) -> Vec<(u32, Snapshot)> {
+        if let Some(reader) = &self.tracing {
+            let look = |(cpu, tally): &(u32, Arc<Tally>)| (*cpu, tally.look());
+            return reader.tallies.iter().map(look).collect();
+        }
         let look = |thread: &Thread| (thread.cpu, thread.tally.look());
         self.threads.iter().map(look).collect()
     }
@@ -284,6 +426,9 @@ impl Running {
     /// # Panics
     /// A loop panicked.
     pub fn finish(self) -> Result<Vec<Measured>, Error> {
+        if let Some(reader) = self.tracing {
+            return reader.handle.join().expect("the reader does not panic");
+        }
         let join = |thread: Thread| {
             let measured = thread.handle.join().expect("loops do not panic");
             measured.expect("the gate was opened to measure")
@@ -304,6 +449,7 @@ struct Prepared {
     ordered: Ordered,
     tally: Arc<Tally>,
     witness: Option<Witness>,
+    waker: Option<Waker>,
     limits: Limits,
     found: Found,
     looked_from: u64,
@@ -342,18 +488,9 @@ impl Ordered {
     /// Moves this thread to its CPU and into its policy, and gets all memory that it will use.
     fn prepare(self) -> Result<Prepared, Error> {
         let plan = &self.plan;
-        let allowed = cpus::allowed().unwrap_or_default();
-        cpus::pin(&[self.cpu]).map_err(|source| Error::Cpu {
-            cpu: self.cpu,
-            source,
-            allowed: cpus::list(&allowed),
-        })?;
-        plan.policy.apply().map_err(|source| Error::Policy {
-            policy: plan.policy,
-            source,
-        })?;
+        place(plan, self.cpu, plan.policy)?;
         let (looked_from, witness, room) = match plan.kind {
-            Loop::Timer { .. } => (0, None, 0),
+            Loop::Timer { .. } | Loop::Wakeup { .. } | Loop::Timerlat { .. } | Loop::Osnoise => (0, None, 0),
             Loop::Npt | Loop::Gaps { .. } => {
                 let witness = Witness::new(self.cpu, &plan.root, is_virtual(&plan.root));
                 let room = if plan.kind == Loop::Npt { 0 } else { GAPS_MAX };
@@ -375,16 +512,44 @@ impl Ordered {
         };
         Ok(Prepared {
             // A threshold below the usual limit means that shorter gaps matter.
-            tally: Arc::new(Tally::new(
-                usize::try_from(looked_from.min(keep_from)).unwrap_or(usize::MAX),
-                plan.histogram_us,
-            )),
+            tally: Arc::new(
+                Tally::new(
+                    usize::try_from(looked_from.min(keep_from)).unwrap_or(usize::MAX),
+                    plan.histogram_us,
+                )
+                .with_stretches(plan.clock.ticks(STRETCH)),
+            ),
             witness,
+            waker: self.start_waker()?,
             limits,
             found: Found::with_room(room),
             looked_from: looked_from.min(keep_from),
             ordered: self,
         })
+    }
+
+    /// For a loop that is woken: who wakes it.
+    fn start_waker(&self) -> Result<Option<Waker>, Error> {
+        let Loop::Wakeup { interval, from } = self.plan.kind else {
+            return Ok(None);
+        };
+        let plan = self.plan.clone();
+        let wakeups = Wakeups {
+            interval,
+            loops: plan.loops.unwrap_or(u64::MAX),
+            duration: plan.duration.unwrap_or(Duration::MAX),
+            warm_up: plan.warm_up,
+        };
+        let (name, stop) = (format!("wakes/{}", self.cpu), Arc::clone(&self.stop));
+        let cpu = from.unwrap_or(self.cpu);
+        let kind = plan.clock.kind;
+        let prepare = move || place(&plan, cpu, below(plan.policy));
+        let started = match kind {
+            #[cfg(target_arch = "x86_64")]
+            ClockKind::Tsc => Waker::start(name, wakeups, crate::tsc::Tsc, stop, prepare),
+            _ => Waker::start(name, wakeups, Monotonic, stop, prepare),
+        };
+        started.map_err(Error::Thread)?.map(Some)
     }
 
     fn looked_from(&self) -> u64 {
@@ -416,6 +581,26 @@ impl Prepared {
             })?;
             return Ok(self.measured(begin, Found::default(), slept));
         }
+        if let Some(waker) = self.waker.take() {
+            let woken = match plan.clock.kind {
+                #[cfg(target_arch = "x86_64")]
+                ClockKind::Tsc => waker.run(&self.tally, &plan.clock, crate::tsc::Tsc),
+                _ => waker.run(&self.tally, &plan.clock, Monotonic),
+            };
+            let cpu = self.ordered.cpu;
+            let woken = woken.map_err(|source| Error::Sleep {
+                cpu,
+                source: source.into(),
+            })?;
+            let slept = Slept {
+                overruns: woken.overruns,
+                duration: woken.duration,
+            };
+            return Ok(Measured {
+                woken,
+                ..self.measured(begin, Found::default(), slept)
+            });
+        }
         let found = match plan.clock.kind {
             #[cfg(target_arch = "x86_64")]
             ClockKind::Tsc => self.spin(&mut crate::tsc::Tsc),
@@ -446,6 +631,11 @@ impl Prepared {
             values: self.tally.look(),
             duration: duration(found.ticks).max(slept.duration),
             overruns: slept.overruns,
+            woken: Woken::default(),
+            irq: None,
+            noise: None,
+            lost: 0,
+            stretches: self.tally.stretches(),
             blind: duration(found.blind_ticks),
             by_cause: found.by_cause,
             gaps: found.gaps,
@@ -456,6 +646,26 @@ impl Prepared {
             histogram: self.tally.microseconds(clock),
         }
     }
+}
+
+/// Moves this thread to its CPU and into its policy.
+fn place(plan: &Plan, cpu: u32, policy: Policy) -> Result<(), Error> {
+    for path in &plan.join {
+        let joined = OpenOptions::new().write(true).open(path);
+        joined
+            .and_then(|mut file| file.write_all(b"0"))
+            .map_err(|source| Error::Join {
+                path: path.clone(),
+                source,
+            })?;
+    }
+    let allowed = cpus::allowed().unwrap_or_default();
+    cpus::pin(&[cpu]).map_err(|source| Error::Cpu {
+        cpu,
+        source,
+        allowed: cpus::list(&allowed),
+    })?;
+    policy.apply().map_err(|source| Error::Policy { policy, source })
 }
 
 /// Keeps all memory of this process in memory, also what it will ask for.

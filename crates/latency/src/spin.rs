@@ -220,6 +220,7 @@ impl<C: Counter, W: Watch> Spin<'_, C, W> {
             self.tally.add_long(gap.ticks, cause != Cause::Nothing);
             let gap_us = self.clock.whole_ns(gap.ticks) / 1000;
             self.tally.add_microseconds(gap_us, place.number);
+            self.tally.add_at(now.wrapping_sub(begin), gap.ticks);
             place.number += 1;
             let after = self.counter.read();
             if after.wrapping_sub(now) <= self.limits.look_max || place.number == self.limits.loops {

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::buckets;
 use crate::clock::Clock;
+use crate::over_time::{OverTime, Stretch};
 
 /// What a loop counts.
 pub(crate) struct Tally {
@@ -22,6 +23,7 @@ pub(crate) struct Tally {
     /// All others that something explains.
     disturbed: Long,
     microseconds: Microseconds,
+    over_time: OverTime,
 }
 
 /// Values of any size.
@@ -42,7 +44,7 @@ struct Microseconds {
 }
 
 /// A table of zeros that is in memory.
-fn table(entries: usize) -> Box<[AtomicU64]> {
+pub(crate) fn table(entries: usize) -> Box<[AtomicU64]> {
     // Zeroed memory would only be promised by the kernel, and come with a page fault at the first use of each page.
     let table: Box<[AtomicU64]> = (0..entries).map(|_| AtomicU64::new(1)).collect();
     let table = black_box(table);
@@ -70,6 +72,15 @@ impl Tally {
                 overflows: AtomicU64::new(0),
                 overflow_at: table(microseconds),
             },
+            over_time: OverTime::new(1),
+        }
+    }
+
+    /// With so many ticks for each stretch of time, at first.
+    pub(crate) fn with_stretches(self, ticks: u64) -> Tally {
+        Tally {
+            over_time: OverTime::new(ticks),
+            ..self
         }
     }
 
@@ -86,6 +97,16 @@ impl Tally {
             true => self.disturbed.add(value),
             false => self.clear.add(value),
         }
+    }
+
+    /// Notes a value as one of a stretch of time. `elapsed` is the time since the loop began, in ticks.
+    pub(crate) fn add_at(&self, elapsed: u64, value: u64) {
+        self.over_time.add(elapsed, value);
+    }
+
+    /// The largest value of each stretch of time.
+    pub(crate) fn stretches(&self) -> Vec<Stretch> {
+        self.over_time.look()
     }
 
     /// Counts a value that is not short in the histogram of microseconds. `number` is that of the loop, from 0 on.

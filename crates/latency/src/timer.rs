@@ -36,12 +36,8 @@ pub(crate) struct Slept {
 /// Runs the loop until a limit is reached or `stop` is set.
 pub(crate) fn sleep_and_measure(timer: &Timer, tally: &Tally, stop: &AtomicBool) -> Result<Slept, Errno> {
     let interval_ns = whole(timer.interval);
-    let begin_ns = nanoseconds(ClockId::Monotonic);
     let mut slept = Slept::default();
-    let mut next = Moments {
-        next_ns: begin_ns + interval_ns,
-        interval_ns,
-    };
+    let mut next = Moments::after_now(interval_ns);
     for _ in 0..timer.warm_up {
         sleep_until(next.next_ns, stop)?;
         next.after(nanoseconds(ClockId::Monotonic));
@@ -56,6 +52,7 @@ pub(crate) fn sleep_and_measure(timer: &Timer, tally: &Tally, stop: &AtomicBool)
         let late_ns = now_ns.saturating_sub(next.next_ns);
         tally.add_long(late_ns, false);
         tally.add_microseconds(late_ns / 1000, number);
+        tally.add_at(now_ns - begin_ns, late_ns);
         slept.overruns += next.after(now_ns);
         slept.duration = Duration::from_nanos(now_ns - begin_ns);
     }
@@ -63,14 +60,22 @@ pub(crate) fn sleep_and_measure(timer: &Timer, tally: &Tally, stop: &AtomicBool)
 }
 
 /// When to wake up.
-struct Moments {
-    next_ns: u64,
+pub(crate) struct Moments {
+    pub(crate) next_ns: u64,
     interval_ns: u64,
 }
 
 impl Moments {
+    /// The first one is an interval from now.
+    pub(crate) fn after_now(interval_ns: u64) -> Moments {
+        Moments {
+            next_ns: nanoseconds(ClockId::Monotonic) + interval_ns,
+            interval_ns,
+        }
+    }
+
     /// Goes on to the first one that is not past; how many were left out.
-    fn after(&mut self, now_ns: u64) -> u64 {
+    pub(crate) fn after(&mut self, now_ns: u64) -> u64 {
         self.next_ns += self.interval_ns;
         if self.next_ns >= now_ns {
             return 0;
@@ -82,7 +87,7 @@ impl Moments {
 }
 
 /// `false` if the loop is to end before.
-fn sleep_until(moment_ns: u64, stop: &AtomicBool) -> Result<bool, Errno> {
+pub(crate) fn sleep_until(moment_ns: u64, stop: &AtomicBool) -> Result<bool, Errno> {
     let moment = Timespec {
         tv_sec: (moment_ns / 1_000_000_000).cast_signed(),
         tv_nsec: (moment_ns % 1_000_000_000).cast_signed(),
@@ -100,7 +105,7 @@ fn sleep_until(moment_ns: u64, stop: &AtomicBool) -> Result<bool, Errno> {
     }
 }
 
-fn whole(duration: Duration) -> u64 {
+pub(crate) fn whole(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

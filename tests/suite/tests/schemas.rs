@@ -215,11 +215,13 @@ fn latency(place: &Workplace, printed: &Printed) {
     for options in [
         "npt --loops 50000 --fail-above 1h",
         "gaps --loops 50000 --threshold 1us",
-        "timer --loops 20",
+        "timer --loops 20 --load cpu,network",
+        "wakeup --loops 20",
     ] {
         let options = format!("latency {options}");
         printed.run(place, "latency", &options.split(' ').collect::<Vec<_>>());
     }
+    printed.run(place, "latency_restore", &["latency", "--restore"]);
     printed.run(place, "latency_preflight", &["latency", "--preflight"]);
 }
 

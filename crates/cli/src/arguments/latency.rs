@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of `piste latency`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
+use piste_latency::load::Kind;
 
 use super::reading::PageOptions;
 use crate::moment;
@@ -17,7 +19,9 @@ use crate::moment;
 #[command(after_help = "Examples:
   sudo piste latency timer --policy fifo:80 --duration 1min
   sudo piste latency gaps --cpus 2-3 --threshold 20us
-  sudo piste latency timer --fail-above 100us --duration 10min
+  sudo piste latency wakeup --load all --cpus 1
+  sudo piste latency timer --fail-above 100us --duration 10min --prepare --cpus 2-3
+  sudo piste latency timer --policy fifo:80 --html latency.html
   piste latency --preflight
 
 Exit status: 0, 1 for a failure, 91 if something took longer than --fail-above.")]
@@ -28,9 +32,9 @@ pub(crate) struct Latency {
     /// Measure on these CPUs, such as 0-3,8, each with a thread of its own [default: all that piste may use]
     #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
     pub(crate) cpus: Option<CpuList>,
-    /// Scheduling policy: other, fifo:PRIORITY, rr:PRIORITY, deadline or deadline:RUNTIME/PERIOD
-    #[arg(long, value_name = "POLICY", default_value = "other", value_parser = parse_policy)]
-    pub(crate) policy: PolicyChoice,
+    /// Scheduling policy: other, fifo:PRIORITY, rr:PRIORITY, deadline or deadline:RUNTIME/PERIOD [default: other; wakeup: fifo:80 if allowed]
+    #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
+    pub(crate) policy: Option<PolicyChoice>,
     /// Stop after this time [default: 10s, or no limit with --loops]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(crate) duration: Option<Duration>,
@@ -40,15 +44,30 @@ pub(crate) struct Latency {
     /// Do not count the first COUNT loops
     #[arg(long, value_name = "COUNT", default_value = "5")]
     pub(crate) warm_up: u32,
-    /// timer: time from one wake-up to the next, up to 1s [default: 1ms]
+    /// timer, wakeup, timerlat: time from one wake-up to the next, up to 1s [default: 1ms]
     #[arg(long, value_name = "DURATION", value_parser = parse_interval)]
     pub(crate) interval: Option<Duration>,
     /// gaps: report each gap of this length or longer [default: 10us]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(crate) threshold: Option<Duration>,
-    /// npt, gaps: clock that the loop reads
+    /// wakeup: wake the threads from this CPU [default: the CPU of each thread]
+    #[arg(long, value_name = "CPU")]
+    pub(crate) from: Option<u32>,
+    /// npt, gaps, wakeup: clock that the loop reads
     #[arg(long, value_enum, value_name = "CLOCK", default_value = "auto")]
     pub(crate) clock: ClockOption,
+    /// Keep the machine busy meanwhile: all, or some of cpu,memory,disk,fork,network; or stress-ng:ARGUMENTS
+    #[arg(long, value_name = "LOADS", value_parser = parse_loads)]
+    pub(crate) load: Vec<LoadChoices>,
+    /// Run the loads on these CPUs, one of each kind on each [default: all that piste may use; with --prepare, those that are not measured]
+    #[arg(long, value_name = "LIST", value_parser = parse_cpus, requires = "load")]
+    pub(crate) load_cpus: Option<CpuList>,
+    /// Isolate the measured CPUs and move interrupts away from them; restore everything afterwards
+    #[arg(long, conflicts_with = "preflight")]
+    pub(crate) prepare: bool,
+    /// Measure nothing; restore what a piste latency --prepare that was killed has left
+    #[arg(long, conflicts_with_all = ["prepare", "preflight"])]
+    pub(crate) restore: bool,
     /// Exit with status 91 if a loop took longer, or woke up later
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(crate) fail_above: Option<Duration>,
@@ -58,6 +77,15 @@ pub(crate) struct Latency {
     /// Also write the percentiles to FILE, for the plotters of HdrHistogram (.hgrm)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) hdr: Option<PathBuf>,
+    /// Also write the distributions to FILE, in HdrHistogram's log format, for its tools in many languages (.hlog)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) hdr_log: Option<PathBuf>,
+    /// Also write plots to FILE: histogram, percentiles, largest values over time
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) svg: Option<PathBuf>,
+    /// Also write a report to FILE: one page with machine, settings, tables and plots
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
     /// Measure nothing; show the settings of the machine that cause latency, and how to fix them
     #[arg(long)]
     pub(crate) preflight: bool,
@@ -74,6 +102,12 @@ pub(crate) enum LoopKind {
     Timer,
     /// As npt; report each long gap with what caused it
     Gaps,
+    /// Be woken by a thread of lower priority, and measure how long that takes
+    Wakeup,
+    /// Let the kernel measure how late timers and threads are, with its tracer of this name
+    Timerlat,
+    /// Let the kernel measure how much time something takes from a thread, with its tracer of this name
+    Osnoise,
 }
 
 /// Which clock is read.
@@ -98,6 +132,61 @@ pub(crate) enum PolicyChoice {
     Fifo(u8),
     RoundRobin(u8),
     Deadline(Option<(Duration, Duration)>),
+}
+
+/// A load that keeps the machine busy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LoadChoice {
+    All,
+    Kind(Kind),
+    /// The arguments of stress-ng.
+    StressNg(Vec<String>),
+}
+
+/// Loads of one option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LoadChoices(pub(crate) Vec<LoadChoice>);
+
+/// `piste generate-load`: what `piste latency` starts for each load.
+#[derive(Args)]
+pub(crate) struct GenerateLoad {
+    /// Process that has started it
+    pub(crate) parent: u32,
+    /// CPUs to run on
+    pub(crate) cpus: String,
+    /// Kind of load
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
+    /// Generators of its kind
+    #[arg(long, default_value_t = 1)]
+    pub(crate) sharing: u64,
+    /// Become stress-ng
+    #[arg(long)]
+    pub(crate) stress_ng: bool,
+    /// Arguments of stress-ng
+    #[arg(last = true)]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+fn parse_loads(text: &str) -> Result<LoadChoices, String> {
+    const ALL: &str = "all, cpu, memory, disk, fork, network, or stress-ng:ARGUMENTS";
+    if let Some(arguments) = text.strip_prefix("stress-ng:") {
+        let arguments: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
+        return match arguments.is_empty() {
+            true => Err("the arguments of stress-ng are missing; write for example 'stress-ng:--cpu 2 --vm 1'".into()),
+            false => Ok(LoadChoices(vec![LoadChoice::StressNg(arguments)])),
+        };
+    }
+    let choice = |name: &str| match name {
+        "all" => Ok(LoadChoice::All),
+        "stress-ng" => {
+            Err("the arguments of stress-ng are missing; write for example 'stress-ng:--cpu 2 --vm 1'".into())
+        }
+        name => Kind::named(name)
+            .map(LoadChoice::Kind)
+            .ok_or_else(|| format!("{name:?} is not a load; there are {ALL}")),
+    };
+    text.split(',').map(choice).collect::<Result<_, _>>().map(LoadChoices)
 }
 
 fn parse_cpus(text: &str) -> Result<CpuList, String> {
@@ -183,6 +272,25 @@ mod tests {
             "batch",
         ] {
             assert!(parse_policy(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn loads_are_kinds_or_stress_ng() {
+        let parsed = |text| parse_loads(text).map(|choices| choices.0);
+        assert_eq!(
+            parsed("cpu,disk"),
+            Ok(vec![LoadChoice::Kind(Kind::Cpu), LoadChoice::Kind(Kind::Disk)])
+        );
+        assert_eq!(parsed("all"), Ok(vec![LoadChoice::All]));
+        assert_eq!(
+            parsed("stress-ng:--cpu 2 --taskset 0,1"),
+            Ok(vec![LoadChoice::StressNg(
+                ["--cpu", "2", "--taskset", "0,1"].map(String::from).to_vec()
+            )])
+        );
+        for text in ["", "cpus", "cpu,", "stress-ng", "stress-ng:"] {
+            assert!(parsed(text).is_err(), "{text}");
         }
     }
 

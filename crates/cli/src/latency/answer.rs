@@ -7,8 +7,8 @@ use piste_latency::preflight::{Check, Level};
 use piste_latency::{Cause, Clock, ClockKind, FrequencySource, Gap, Loop, Measured, PERCENTILES, Summary};
 use serde_json::{Map, Value, json};
 
-use super::Results;
 use super::report::interrupt_name;
+use super::{Results, load};
 
 /// The settings.
 pub(super) fn preflight(checks: &[Check]) -> Value {
@@ -31,6 +31,9 @@ pub(super) fn results(results: &Results) -> Value {
         Loop::Npt => "npt",
         Loop::Gaps { .. } => "gaps",
         Loop::Timer { .. } => "timer",
+        Loop::Wakeup { .. } => "wakeup",
+        Loop::Timerlat { .. } => "timerlat",
+        Loop::Osnoise => "osnoise",
     };
     let frequency_source = match plan.clock.frequency_source {
         FrequencySource::Definition => "definition",
@@ -53,9 +56,21 @@ pub(super) fn results(results: &Results) -> Value {
         "notes": results.notes,
     });
     match plan.kind {
-        Loop::Npt => {}
+        Loop::Npt | Loop::Osnoise => {}
         Loop::Gaps { threshold } => answer["threshold_ns"] = json!(threshold.as_nanos() as u64),
-        Loop::Timer { interval } => answer["interval_ns"] = json!(interval.as_nanos() as u64),
+        Loop::Timer { interval } | Loop::Timerlat { interval } => {
+            answer["interval_ns"] = json!(interval.as_nanos() as u64)
+        }
+        Loop::Wakeup { interval, from } => {
+            answer["interval_ns"] = json!(interval.as_nanos() as u64);
+            answer["from_cpu"] = json!(from);
+        }
+    }
+    if let Some(busy) = &results.load {
+        answer["load"] = load::answer(busy);
+    }
+    if results.is_prepared {
+        answer["prepared"] = json!(results.prepared);
     }
     if let Some(limit) = results.fail_above {
         answer["fail_above_ns"] = json!(limit.as_nanos() as u64);
@@ -81,8 +96,40 @@ fn cpu(results: &Results, measured: &Measured) -> Value {
         json!({ "from_ns": from, "to_ns": to, "count": bucket.count })
     });
     answer.insert("histogram".into(), buckets.collect());
-    if matches!(results.plan.kind, Loop::Timer { .. }) {
+    let stretches = measured.stretches.iter().map(|stretch| {
+        json!({
+            "begin_ns": clock.whole_ns(stretch.begin),
+            "end_ns": clock.whole_ns(stretch.end),
+            "max_ns": rounded(clock.ns(stretch.largest as f64)),
+        })
+    });
+    answer.insert("over_time".into(), stretches.collect());
+    if results.plan.kind.tracer().is_some() {
+        answer.insert("lost".into(), json!(measured.lost));
+        if let Some(irq) = &measured.irq {
+            answer.insert("irq".into(), summary(&results.summary(irq)));
+        }
+        if let Some(noise) = &measured.noise {
+            let [hardware, nmi, irq, softirq, thread] = noise.reasons;
+            let noise = json!({
+                "runtime_us": noise.runtime_us,
+                "noise_us": noise.noise_us,
+                "hardware": hardware,
+                "nmi": nmi,
+                "irq": irq,
+                "softirq": softirq,
+                "thread": thread,
+            });
+            answer.insert("noise".into(), noise);
+        }
+        return answer.into();
+    }
+    if let Loop::Timer { .. } | Loop::Wakeup { .. } = results.plan.kind {
         answer.insert("overruns".into(), json!(measured.overruns));
+        if let Loop::Wakeup { .. } = results.plan.kind {
+            answer.insert("waker_went_on".into(), json!(measured.woken.waker_went_on));
+            answer.insert("not_asleep".into(), json!(measured.woken.not_asleep));
+        }
         return answer.into();
     }
     let undisturbed = results.summary(&measured.values.undisturbed());

@@ -3,21 +3,29 @@
 //!
 //! - here: from arguments to a plan, waiting for the loops, Ctrl-C, exit status
 //! - [`report`]: results as text; [`answer`]: as JSON; [`settings`]: the preflight as text
+//! - [`plots`]: as SVG; [`html`]: as a page
 //! - [`live`]: the figures on a terminal while they are measured
+//! - [`load`]: what keeps the machine busy meanwhile
+//! - [`guardian`]: prepares the machine, and restores it whatever happens to piste
 
 mod answer;
+mod guardian;
+mod html;
 mod live;
+mod load;
+mod plots;
 mod report;
 mod settings;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal, Write, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use piste_latency::layout::{cyclictest, hgrm};
+use piste_latency::layout::{cyclictest, hdr_log, hgrm};
 use piste_latency::preflight::{Check, check};
 use piste_latency::tally::Snapshot;
 use piste_latency::{Clock, ClockChoice, Loop, Measured, Plan, Policy, Running, Summary, cpus};
@@ -25,8 +33,12 @@ use piste_reason::reason;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use self::guardian::Prepared;
+pub(crate) use self::guardian::guard;
 use self::live::Live;
-use crate::arguments::{ClockOption, Latency, LoopKind, PolicyChoice};
+pub(crate) use self::load::generate as generate_load;
+use self::load::{Busy, Loads};
+use crate::arguments::{ClockOption, Latency, LoadChoice, LoopKind, PolicyChoice};
 use crate::child::not_ignored;
 use crate::failure::{Failure, INTERRUPTED, LATE, USAGE};
 use crate::page::Page;
@@ -37,6 +49,8 @@ const ROOT: &str = "/";
 /// How long it measures unless something else is asked for.
 const DURATION: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_millis(1);
+/// The woken threads of the loop `wakeup`; those that wake them are one below.
+const WAKEUP_POLICY: Policy = Policy::Fifo(80);
 const THRESHOLD: Duration = Duration::from_micros(10);
 /// The budget of a loop that never sleeps.
 const ALWAYS: Duration = Duration::from_millis(10);
@@ -53,6 +67,12 @@ struct Results {
     notes: Vec<String>,
     /// Ctrl-C came before the end.
     was_interrupted: bool,
+    /// What kept the machine busy meanwhile.
+    load: Option<Busy>,
+    /// The machine was to be prepared.
+    is_prepared: bool,
+    /// How it was.
+    prepared: Vec<String>,
     fail_above: Option<Duration>,
 }
 
@@ -81,13 +101,17 @@ impl Results {
 /// `piste latency`; the status says whether something was above the limit.
 pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
     check_options(arguments, json)?;
-    let cpus = match &arguments.cpus {
-        Some(list) => list.0.clone(),
-        None => cpus::allowed()
-            .map_err(|error| Failure::new(format!("cannot find out which CPUs piste may use: {}", reason(&error))))?,
-    };
-    let checks = check(Path::new(ROOT), &cpus);
+    if arguments.restore {
+        return guardian::restore(json);
+    }
+    let allowed = cpus::allowed()
+        .map_err(|error| Failure::new(format!("cannot find out which CPUs piste may use: {}", reason(&error))))?;
+    let cpus = arguments
+        .cpus
+        .as_ref()
+        .map_or_else(|| allowed.clone(), |list| list.0.clone());
     if arguments.preflight {
+        let checks = check(Path::new(ROOT), &cpus);
         let page = Page::new(&arguments.page);
         return match json {
             true => page.show_json(&answer::preflight(&checks)),
@@ -95,19 +119,25 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
         };
     }
     // So that nothing is measured in vain.
-    let hdr = arguments
-        .hdr
-        .as_deref()
-        .map(|path| create(path).map(|file| (path, file)))
-        .transpose()?;
-    let plan = plan(arguments, cpus)?;
-    let mut notes: Vec<String> = plan
-        .clock
-        .why_not_tsc
-        .iter()
-        .map(|why| format!("{why}; the loop reads CLOCK_MONOTONIC"))
-        .collect();
+    let files = Files::create(arguments)?;
     let interrupted = interruption()?;
+    let mut notes = Vec::new();
+    let mut plan = plan(arguments, cpus, &mut notes)?;
+    let prepared = match arguments.prepare {
+        true => Some(prepare(&mut plan, &mut notes)?),
+        false => {
+            notes.extend(guardian::restore_before());
+            None
+        }
+    };
+    plan.policy = match arguments.policy {
+        Some(choice) => policy(choice, plan.kind),
+        None => default_policy(&plan, &mut notes),
+    };
+    // As they are while it measures.
+    let checks = check(Path::new(ROOT), &plan.cpus);
+    let loads = Loads::start(&loads_of(arguments), &load_cpus(arguments, &plan, allowed))?;
+    notes.extend(loads.iter().flat_map(Loads::notes).cloned());
     let mut running = Running::start(plan).map_err(Failure::new)?;
     notes.extend_from_slice(running.notes());
     if !json {
@@ -129,6 +159,25 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
     }
     let plan = running.plan().clone();
     let measured = running.finish().map_err(Failure::new)?;
+    let mut problems = Vec::new();
+    let load = loads.map(|loads| {
+        let (busy, failed) = loads.finish();
+        problems.extend(failed);
+        busy
+    });
+    let is_prepared = prepared.is_some();
+    let mut steps = Vec::new();
+    if let Some(prepared) = prepared {
+        steps = prepared
+            .preparation()
+            .map(|preparation| preparation.taken().to_vec())
+            .unwrap_or_default();
+        problems.extend(prepared.restore());
+    }
+    if !json {
+        problems.iter().for_each(|problem| tell_sentence(problem));
+    }
+    notes.extend(problems);
     let mut all = Snapshot::default();
     measured.iter().for_each(|one| all.merge(&one.values));
     let results = Results {
@@ -138,14 +187,13 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
         checks,
         notes,
         was_interrupted: interrupted.load(Ordering::Relaxed),
+        load,
+        is_prepared,
+        prepared: steps,
         fail_above: arguments.fail_above,
     };
     show_results(&results, arguments, json)?;
-    if let Some((path, mut file)) = hdr {
-        let text = hgrm::text(&results.all, &results.plan.clock);
-        file.write_all(text.as_bytes())
-            .map_err(|error| cannot_write(path, &error))?;
-    }
+    files.write(&results)?;
     if let Some(cpu) = results.unmeasured() {
         return Err(Failure::new(format!(
             "nothing was measured on CPU {cpu}: the loop did not complete a turn; choose a longer --duration, or a real-time --policy if other threads keep the CPU"
@@ -162,6 +210,99 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
             LATE,
         )),
     }
+}
+
+/// Prepares the machine; the steps that are not possible are notes.
+fn prepare(plan: &mut Plan, notes: &mut Vec<String>) -> Result<Prepared, Failure> {
+    let (prepared, left) = Prepared::new(&plan.cpus)?;
+    notes.extend(left);
+    if let Some(preparation) = prepared.preparation() {
+        notes.extend_from_slice(preparation.not_possible());
+        plan.join = preparation.join().to_vec();
+    }
+    Ok(prepared)
+}
+
+fn loads_of(arguments: &Latency) -> Vec<LoadChoice> {
+    arguments.load.iter().flat_map(|choices| choices.0.clone()).collect()
+}
+
+/// Where generators of load run. Isolated CPUs are closed to them.
+fn load_cpus(arguments: &Latency, plan: &Plan, allowed: Vec<u32>) -> Vec<u32> {
+    if let Some(list) = &arguments.load_cpus {
+        return list.0.clone();
+    }
+    let others: Vec<u32> = allowed.iter().copied().filter(|cpu| !plan.cpus.contains(cpu)).collect();
+    match arguments.prepare && !others.is_empty() {
+        true => others,
+        false => allowed,
+    }
+}
+
+/// Files that results are written to, besides standard output; there before anything is measured.
+struct Files<'a> {
+    hdr: Option<(&'a Path, File)>,
+    hdr_log: Option<(&'a Path, File)>,
+    svg: Option<(&'a Path, File)>,
+    html: Option<(&'a Path, File)>,
+}
+
+impl<'a> Files<'a> {
+    fn create(arguments: &'a Latency) -> Result<Files<'a>, Failure> {
+        let made = |path: &'a Option<PathBuf>| -> Result<Option<(&'a Path, File)>, Failure> {
+            let Some(path) = path.as_deref() else { return Ok(None) };
+            let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
+            Ok(Some((path, file)))
+        };
+        Ok(Files {
+            hdr: made(&arguments.hdr)?,
+            hdr_log: made(&arguments.hdr_log)?,
+            svg: made(&arguments.svg)?,
+            html: made(&arguments.html)?,
+        })
+    }
+
+    fn write(self, results: &Results) -> Result<(), Failure> {
+        let clock = &results.plan.clock;
+        let write = |file: Option<(&Path, File)>, text: &dyn Fn() -> String| match file {
+            None => Ok(()),
+            Some((path, mut file)) => file
+                .write_all(text().as_bytes())
+                .map_err(|error| cannot_write(path, &error)),
+        };
+        write(self.hdr, &|| hgrm::text(&results.all, clock))?;
+        write(self.hdr_log, &|| {
+            hdr_log::text(&results.measured.iter().map(interval).collect::<Vec<_>>(), clock)
+        })?;
+        write(self.svg, &|| plots::file(results, "Latency", &report::subject(results)))?;
+        write(self.html, &|| html::page(results, &command_line()))
+    }
+}
+
+fn interval(measured: &Measured) -> hdr_log::Interval<'_> {
+    hdr_log::Interval {
+        cpu: measured.cpu,
+        begin: measured.begin,
+        duration: measured.duration,
+        values: &measured.values,
+    }
+}
+
+/// The command as it was typed, for a report.
+fn command_line() -> String {
+    let quoted = |argument: OsString| {
+        let text = argument.to_string_lossy().into_owned();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+%".contains(c);
+        match !text.is_empty() && text.chars().all(is_plain) {
+            true => text,
+            false => format!("'{}'", text.replace('\'', "'\\''")),
+        }
+    };
+    let arguments = std::env::args_os().skip(1).map(quoted);
+    std::iter::once("piste".to_owned())
+        .chain(arguments)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn show_results(results: &Results, arguments: &Latency, json: bool) -> Result<(), Failure> {
@@ -195,14 +336,31 @@ fn check_options(arguments: &Latency, json: bool) -> Result<(), Failure> {
             USAGE,
         ))
     };
-    if arguments.interval.is_some() && arguments.kind != LoopKind::Timer {
-        return only("--interval", "timer");
+    let has_interval = matches!(arguments.kind, LoopKind::Timer | LoopKind::Wakeup | LoopKind::Timerlat);
+    if arguments.interval.is_some() && !has_interval {
+        return only("--interval", "timer, wakeup or timerlat");
+    }
+    let is_traced = matches!(arguments.kind, LoopKind::Timerlat | LoopKind::Osnoise);
+    if arguments.policy.is_some() && is_traced {
+        return only(
+            "--policy",
+            "npt, timer, gaps or wakeup; the kernel chooses that of its own threads",
+        );
+    }
+    if arguments.prepare && is_traced {
+        return only(
+            "--prepare",
+            "npt, timer, gaps or wakeup; threads of the kernel cannot be isolated",
+        );
+    }
+    if arguments.from.is_some() && arguments.kind != LoopKind::Wakeup {
+        return only("--from", "wakeup");
     }
     if arguments.threshold.is_some() && arguments.kind != LoopKind::Gaps {
         return only("--threshold", "gaps");
     }
-    if arguments.clock != ClockOption::Auto && arguments.kind == LoopKind::Timer {
-        return only("--clock", "npt or gaps; the loop timer reads CLOCK_MONOTONIC");
+    if arguments.clock != ClockOption::Auto && (arguments.kind == LoopKind::Timer || is_traced) {
+        return only("--clock", "npt, gaps or wakeup; the others read CLOCK_MONOTONIC");
     }
     if json && arguments.histogram.is_some() {
         let sentence =
@@ -212,7 +370,8 @@ fn check_options(arguments: &Latency, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn plan(arguments: &Latency, cpus: Vec<u32>) -> Result<Plan, Failure> {
+/// What is measured. What cannot be as it was asked for is a note.
+fn plan(arguments: &Latency, cpus: Vec<u32>, notes: &mut Vec<String>) -> Result<Plan, Failure> {
     let root = Path::new(ROOT);
     let choice = match arguments.clock {
         ClockOption::Auto => ClockChoice::Auto,
@@ -224,6 +383,11 @@ fn plan(arguments: &Latency, cpus: Vec<u32>) -> Result<Plan, Failure> {
             let interval = arguments.interval.unwrap_or(INTERVAL);
             (Loop::Timer { interval }, Clock::MONOTONIC)
         }
+        LoopKind::Timerlat => {
+            let interval = arguments.interval.unwrap_or(INTERVAL);
+            (Loop::Timerlat { interval }, Clock::MONOTONIC)
+        }
+        LoopKind::Osnoise => (Loop::Osnoise, Clock::MONOTONIC),
         LoopKind::Npt => (Loop::Npt, Clock::choose(choice, root).map_err(Failure::new)?),
         LoopKind::Gaps => {
             let threshold = arguments.threshold.unwrap_or(THRESHOLD);
@@ -232,9 +396,24 @@ fn plan(arguments: &Latency, cpus: Vec<u32>) -> Result<Plan, Failure> {
                 Clock::choose(choice, root).map_err(Failure::new)?,
             )
         }
+        LoopKind::Wakeup => {
+            let interval = arguments.interval.unwrap_or(INTERVAL);
+            let from = arguments.from;
+            (
+                Loop::Wakeup { interval, from },
+                Clock::choose(choice, root).map_err(Failure::new)?,
+            )
+        }
     };
+    notes.extend(
+        clock
+            .why_not_tsc
+            .iter()
+            .map(|why| format!("{why}; the loop reads CLOCK_MONOTONIC")),
+    );
     Ok(Plan {
-        policy: policy(arguments.policy, kind),
+        // Which one is known when the machine is prepared.
+        policy: Policy::Other,
         kind,
         cpus,
         clock,
@@ -242,8 +421,25 @@ fn plan(arguments: &Latency, cpus: Vec<u32>) -> Result<Plan, Failure> {
         loops: arguments.loops,
         warm_up: arguments.warm_up,
         histogram_us: arguments.histogram.unwrap_or(0) as usize,
+        join: Vec::new(),
         root: root.to_owned(),
     })
+}
+
+/// The policy if none is asked for. Only priorities decide which of two threads runs first.
+fn default_policy(plan: &Plan, notes: &mut Vec<String>) -> Policy {
+    if !matches!(plan.kind, Loop::Wakeup { .. }) {
+        return Policy::Other;
+    }
+    match WAKEUP_POLICY.refusal(&plan.join) {
+        None => WAKEUP_POLICY,
+        Some(why) => {
+            notes.push(format!(
+                "the threads have the policy other, so neither has to run before the other one: {WAKEUP_POLICY} is not possible: {why}"
+            ));
+            Policy::Other
+        }
+    }
 }
 
 fn policy(choice: PolicyChoice, kind: Loop) -> Policy {
@@ -253,7 +449,7 @@ fn policy(choice: PolicyChoice, kind: Loop) -> Policy {
         (PolicyChoice::RoundRobin(priority), _) => Policy::RoundRobin(priority),
         (PolicyChoice::Deadline(Some((runtime, period))), _) => Policy::Deadline { runtime, period },
         // Half of the time is more than the loop needs, and leaves the rest to other threads.
-        (PolicyChoice::Deadline(None), Loop::Timer { interval }) => Policy::Deadline {
+        (PolicyChoice::Deadline(None), Loop::Timer { interval } | Loop::Wakeup { interval, .. }) => Policy::Deadline {
             runtime: interval / 2,
             period: interval,
         },
@@ -276,10 +472,6 @@ fn interruption() -> Result<Arc<AtomicBool>, Failure> {
     };
     register().map_err(|error| Failure::new(format!("cannot handle signals: {}", reason(&error))))?;
     Ok(interrupted)
-}
-
-fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| cannot_write(path, &error))
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {

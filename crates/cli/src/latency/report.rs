@@ -3,16 +3,17 @@
 
 use std::time::Duration;
 
-use piste_latency::{Cause, ClockKind, FrequencySource, Gap, Loop, Measured, Summary, cpus};
+use piste_latency::{Cause, ClockKind, FrequencySource, Gap, Gaps, Loop, Measured, Summary, cpus};
 
+use super::load::Busy;
 use super::{Results, settings};
 use crate::columns::{Align, Cell, Columns};
 use crate::page::Width;
-use crate::quantity::{count, counted, duration};
-use crate::screen::{FAINT, STRONG, styled};
+use crate::quantity::{count, counted, duration, size};
+use crate::screen::{FAINT, STRONG, printable, styled};
 
 /// How many of the longest gaps are shown; JSON has all that were kept.
-const GAPS_SHOWN: usize = 10;
+pub(super) const GAPS_SHOWN: usize = 10;
 
 /// A time as people read it; below a microsecond, tenths of nanoseconds matter.
 pub(super) fn time(ns: f64) -> String {
@@ -33,16 +34,31 @@ pub(super) fn figure(summary: &Summary, ns: f64) -> String {
 /// The whole report.
 pub(super) fn text(results: &Results, width: Width) -> String {
     let mut text = heading(results) + "\n\n" + &table(results, width);
-    let is_timer = matches!(results.plan.kind, Loop::Timer { .. });
-    if is_timer {
-        text += &overruns(results);
-    } else {
-        text.push('\n');
-        text += &causes(results, width);
+    match results.plan.kind {
+        Loop::Timer { .. } | Loop::Wakeup { .. } => {
+            for sentence in wake_ups(results) {
+                text += &format!("\n{sentence}\n");
+            }
+        }
+        Loop::Npt | Loop::Gaps { .. } => {
+            text.push('\n');
+            text += &causes(results, width);
+        }
+        Loop::Timerlat { .. } | Loop::Osnoise => text += &of_kernel(results, width),
     }
     if let Loop::Gaps { threshold } = results.plan.kind {
         text.push('\n');
         text += &longest_gaps(results, threshold, width);
+    }
+    if let Some(busy) = &results.load {
+        text.push('\n');
+        text += &load(busy, width);
+    }
+    if !results.prepared.is_empty() {
+        text += "\nprepared for this, and restored afterwards\n";
+        for step in &results.prepared {
+            text += &format!("  {}\n", printable(step));
+        }
     }
     text.push('\n');
     text + &settings::line(&results.checks) + "\n"
@@ -50,36 +66,56 @@ pub(super) fn text(results: &Results, width: Width) -> String {
 
 /// What was measured, and how.
 fn heading(results: &Results) -> String {
-    let plan = &results.plan;
-    let longest = results
-        .measured
-        .iter()
-        .map(|one| one.duration)
-        .max()
-        .unwrap_or_default();
-    let what = match plan.kind {
+    let stopped = if results.was_interrupted { ", stopped early" } else { "" };
+    format!(
+        "{} on {} for {}{stopped}; policy {}; clock {}",
+        styled(STRONG, what(results)),
+        cpus::named(&results.plan.cpus),
+        length(results),
+        results.plan.policy,
+        clock(results)
+    )
+}
+
+/// `timer every 1.00 ms on CPUs 0-1`
+pub(super) fn subject(results: &Results) -> String {
+    format!("{} on {}", what(results), cpus::named(&results.plan.cpus))
+}
+
+fn what(results: &Results) -> String {
+    match results.plan.kind {
         Loop::Npt => "npt".to_owned(),
         Loop::Gaps { threshold } => format!("gaps of {} or longer", short(threshold)),
         Loop::Timer { interval } => format!("timer every {}", short(interval)),
-    };
-    let clock = match (plan.clock.kind, plan.clock.frequency_source) {
+        Loop::Wakeup { interval, from: None } => format!("wake-up every {}", short(interval)),
+        Loop::Wakeup {
+            interval,
+            from: Some(cpu),
+        } => format!("wake-up every {} from CPU {cpu}", short(interval)),
+        Loop::Timerlat { interval } => format!("timerlat every {}: threads of the kernel", short(interval)),
+        Loop::Osnoise => "osnoise: the longest noise of each period".to_owned(),
+    }
+}
+
+/// How long the longest loop took.
+pub(super) fn length(results: &Results) -> String {
+    let longest = results.measured.iter().map(|one| one.duration).max();
+    short(longest.unwrap_or_default())
+}
+
+/// What the loops read.
+pub(super) fn clock(results: &Results) -> String {
+    let clock = &results.plan.clock;
+    match (clock.kind, clock.frequency_source) {
         (ClockKind::Monotonic, _) => "CLOCK_MONOTONIC".to_owned(),
         (ClockKind::Tsc, source) => {
             let who = match source {
                 FrequencySource::Kernel => "from the kernel",
                 _ => "evaluated",
             };
-            format!("TSC at {:.3} MHz ({who})", plan.clock.frequency_hz as f64 / 1e6)
+            format!("TSC at {:.3} MHz ({who})", clock.frequency_hz as f64 / 1e6)
         }
-    };
-    let stopped = if results.was_interrupted { ", stopped early" } else { "" };
-    format!(
-        "{} on {} for {}{stopped}; policy {}; clock {clock}",
-        styled(STRONG, what),
-        cpus::named(&plan.cpus),
-        short(longest),
-        plan.policy
-    )
+    }
 }
 
 fn short(time: Duration) -> String {
@@ -87,6 +123,23 @@ fn short(time: Duration) -> String {
 }
 
 fn table(results: &Results, width: Width) -> String {
+    let rows = results.measured.iter();
+    let rows = rows.map(|one| (one.cpu, results.summary(&one.values)));
+    let mut rows: Vec<(Cell, Summary)> = rows.map(|(cpu, summary)| (cpu.to_string().into(), summary)).collect();
+    if results.measured.len() > 1 {
+        rows.push(("all".into(), results.summary(&results.all)));
+    }
+    rows_of(rows, width)
+}
+
+fn summaries(rows: impl Iterator<Item = (u32, Summary)>, width: Width) -> String {
+    rows_of(
+        rows.map(|(cpu, summary)| (cpu.to_string().into(), summary)).collect(),
+        width,
+    )
+}
+
+fn rows_of(rows: Vec<(Cell, Summary)>, width: Width) -> String {
     let mut columns = Columns::new(&[
         ("CPU", Align::Right),
         ("LOOPS", Align::Right),
@@ -100,8 +153,8 @@ fn table(results: &Results, width: Width) -> String {
         ("DEVIATION", Align::Right),
     ])
     .with_minor(&["99 %", "99.99 %", "DEVIATION"]);
-    let mut row = |name: Cell, summary: &Summary| {
-        let figure = |ns| figure(summary, ns);
+    for (name, summary) in rows {
+        let figure = |ns| figure(&summary, ns);
         let percentile = |percentile| Cell::from(figure(summary.percentile_ns(percentile)));
         columns.row([
             name,
@@ -115,68 +168,143 @@ fn table(results: &Results, width: Width) -> String {
             Cell::styled(STRONG, figure(summary.max_ns)),
             figure(summary.standard_deviation_ns).into(),
         ]);
-    };
-    for one in &results.measured {
-        row(one.cpu.to_string().into(), &results.summary(&one.values));
-    }
-    if results.measured.len() > 1 {
-        row("all".into(), &results.summary(&results.all));
     }
     columns.lines(0, width)
 }
 
-fn overruns(results: &Results) -> String {
-    let overruns: u64 = results.measured.iter().map(|one| one.overruns).sum();
-    match overruns {
-        0 => String::new(),
-        1 => "\n1 wake-up was skipped because a thread woke up later than a whole interval\n".into(),
-        _ => format!(
-            "\n{} were skipped because a thread woke up later than a whole interval\n",
-            counted(overruns as i64, "wake-up")
-        ),
+/// What happened to wake-ups besides their latency, as sentences without their ends.
+pub(super) fn wake_ups(results: &Results) -> Vec<String> {
+    let sum = |number: fn(&Measured) -> u64| results.measured.iter().map(number).sum::<u64>();
+    let mut sentences = Vec::new();
+    if let Loop::Wakeup { from, .. } = results.plan.kind {
+        let all = results.summary(&results.all).count;
+        let went_on = sum(|one| one.woken.waker_went_on);
+        let is_same = |one: &Measured| from.is_none_or(|cpu| cpu == one.cpu);
+        let of_all = format!("{} of {}", count(went_on as i64), counted(all as i64, "wake-up"));
+        sentences.push(match results.measured.iter().all(is_same) {
+            true if went_on == 0 => {
+                "the woken thread ran at once, before the waking one went on, in all wake-ups".into()
+            }
+            true => format!("the waking thread went on before the woken one ran in {of_all}"),
+            false => format!("the call that wakes had returned before the woken thread ran in {of_all}"),
+        });
+        match sum(|one| one.woken.not_asleep) {
+            0 => {}
+            1 => sentences.push("1 wake-up is not counted, because the thread was still awake".into()),
+            number => sentences.push(format!(
+                "{} are not counted, because the thread was still awake",
+                counted(number as i64, "wake-up")
+            )),
+        }
     }
+    match sum(|one| one.overruns) {
+        0 => {}
+        1 => sentences.push("1 wake-up was skipped because a thread woke up later than a whole interval".into()),
+        number => sentences.push(format!(
+            "{} were skipped because a thread woke up later than a whole interval",
+            counted(number as i64, "wake-up")
+        )),
+    }
+    sentences
+}
+
+/// What else the kernel's tracers measure.
+fn of_kernel(results: &Results, width: Width) -> String {
+    let mut text = String::new();
+    if matches!(results.plan.kind, Loop::Timerlat { .. }) {
+        let irqs = results.measured.iter();
+        let irqs = irqs.filter_map(|one| Some((one.cpu, results.summary(one.irq.as_ref()?))));
+        text += &format!(
+            "\n{}\n{}",
+            styled(STRONG, "interrupts of the timers"),
+            summaries(irqs, width)
+        );
+    } else {
+        let mut columns = Columns::new(&[
+            ("CPU", Align::Right),
+            ("NOISE", Align::Right),
+            ("SHARE", Align::Right),
+            ("HARDWARE", Align::Right),
+            ("NMI", Align::Right),
+            ("INTERRUPTS", Align::Right),
+            ("SOFT", Align::Right),
+            ("THREADS", Align::Right),
+        ]);
+        for (cpu, noise) in results.measured.iter().filter_map(|one| Some((one.cpu, one.noise?))) {
+            let [hardware, nmi, irq, softirq, thread] = noise.reasons.map(|number| Cell::from(count(number as i64)));
+            let share = 100.0 * noise.noise_us as f64 / noise.runtime_us.max(1) as f64;
+            columns.row([
+                cpu.to_string().into(),
+                time(noise.noise_us as f64 * 1000.0).into(),
+                format!("{share:.3} %").into(),
+                hardware,
+                nmi,
+                irq,
+                softirq,
+                thread,
+            ]);
+        }
+        text += &format!(
+            "\n{}\n{}",
+            styled(STRONG, "what took the time, and how often"),
+            columns.lines(0, width)
+        );
+    }
+    let lost = results.measured.iter().map(|one| one.lost).max().unwrap_or(0);
+    if lost > 0 {
+        text += &format!(
+            "\n{} lost, because piste did not read in time\n",
+            counted(lost as i64, "measurement")
+        );
+    }
+    text
+}
+
+/// What kept the machine busy meanwhile.
+fn load(busy: &Busy, width: Width) -> String {
+    let mut columns = Columns::new(&[
+        ("LOAD", Align::Left),
+        ("PROCESSES", Align::Right),
+        ("LOOPS", Align::Right),
+        ("DATA", Align::Right),
+    ]);
+    for done in &busy.done {
+        let of = |number: u64, text: fn(i64) -> String| match number {
+            0 => String::new(),
+            number => text(number as i64),
+        };
+        columns.row([
+            done.name.as_str().into(),
+            Cell::from(of(done.processes, count)),
+            count(done.work.loops as i64).into(),
+            of(done.work.bytes, size).into(),
+        ]);
+    }
+    format!("load on {}\n{}", cpus::named(&busy.cpus), columns.lines(0, width))
 }
 
 /// Long gaps by what happened meanwhile, and what is left without those that something explains.
 fn causes(results: &Results, width: Width) -> String {
     let clock = &results.plan.clock;
-    let looked_from = results
-        .measured
-        .iter()
-        .map(|one| one.looked_from)
-        .min()
-        .unwrap_or_default();
     let mut columns = Columns::new(&[
         ("MEANWHILE", Align::Left),
         ("GAPS", Align::Right),
         ("TOTAL", Align::Right),
         ("LONGEST", Align::Right),
     ]);
-    for cause in Cause::ALL {
-        let same = results.measured.iter().map(|one| one.by_cause[cause as usize]);
-        let (mut gaps, mut ticks, mut longest) = (0, 0, 0);
-        for one in same {
-            gaps += one.count;
-            ticks += one.ticks;
-            longest = longest.max(one.max);
-        }
-        if gaps > 0 {
-            columns.row([
-                name(cause).into(),
-                Cell::from(count(gaps as i64)),
-                time(clock.ns(ticks as f64)).into(),
-                time(clock.ns(longest as f64)).into(),
-            ]);
-        }
+    let sums = sums_of_causes(results);
+    for (cause, gaps) in &sums {
+        columns.row([
+            name(*cause).into(),
+            Cell::from(count(gaps.count as i64)),
+            time(clock.ns(gaps.ticks as f64)).into(),
+            time(clock.ns(gaps.max as f64)).into(),
+        ]);
     }
     let undisturbed = results.summary(&results.all.undisturbed());
     let blind: Duration = results.measured.iter().map(|one| one.blind).sum();
-    let limit = time(clock.ns(looked_from as f64));
-    let is_none = results
-        .measured
-        .iter()
-        .all(|one| one.by_cause.iter().all(|gaps| gaps.count == 0));
-    let mut text = match is_none {
+    let limit = looked_from(results);
+    let mut text = match sums.is_empty() {
         true => format!("no gap was {limit} or longer\n"),
         false => format!("gaps of {limit} or longer\n{}", columns.lines(0, width)),
     };
@@ -192,10 +320,36 @@ fn causes(results: &Results, width: Width) -> String {
         format!("{} spent reading the kernel's counters are not included", short(blind)),
     );
     text.push('\n');
-    if results.measured.iter().any(|one| one.interrupt_names.is_empty()) {
+    if interrupts_not_counted(results) {
         text += "interrupts were not counted: /proc/interrupts cannot be read, or takes too long to read\n";
     }
     text
+}
+
+/// The gaps of all CPUs by what happened meanwhile.
+pub(super) fn sums_of_causes(results: &Results) -> Vec<(Cause, Gaps)> {
+    let sum = |cause: Cause| {
+        let of_cpus = results.measured.iter().map(|one| one.by_cause[cause as usize]);
+        let sum = of_cpus.fold(Gaps::default(), |sum, gaps| Gaps {
+            count: sum.count + gaps.count,
+            ticks: sum.ticks + gaps.ticks,
+            max: sum.max.max(gaps.max),
+        });
+        (cause, sum)
+    };
+    let sums = Cause::ALL.into_iter().map(sum);
+    sums.filter(|(_, gaps)| gaps.count > 0).collect()
+}
+
+/// From where on gaps are looked at.
+pub(super) fn looked_from(results: &Results) -> String {
+    let looked_from = results.measured.iter().map(|one| one.looked_from).min();
+    time(results.plan.clock.ns(looked_from.unwrap_or_default() as f64))
+}
+
+/// Whether some loop could not count interrupts.
+pub(super) fn interrupts_not_counted(results: &Results) -> bool {
+    results.measured.iter().any(|one| one.interrupt_names.is_empty())
 }
 
 /// What happened in a gap, for people.
@@ -209,20 +363,26 @@ pub(super) fn name(cause: Cause) -> &'static str {
     }
 }
 
-/// The longest ones, in order of time.
-fn longest_gaps(results: &Results, threshold: Duration, width: Width) -> String {
+/// The longest gaps that were kept, in order of time.
+pub(super) fn longest(results: &Results) -> Vec<(&Measured, &Gap)> {
     let mut gaps: Vec<(&Measured, &Gap)> = Vec::new();
     for measured in &results.measured {
         gaps.extend(measured.gaps.iter().map(|gap| (measured, gap)));
     }
-    let left_out: u64 = results.measured.iter().map(|one| one.gaps_left_out).sum();
-    let total = gaps.len() as u64 + left_out;
-    if total == 0 {
-        return format!("no gap was {} or longer\n", short(threshold));
-    }
     gaps.sort_by_key(|(_, gap)| std::cmp::Reverse(gap.ticks));
     gaps.truncate(GAPS_SHOWN);
     gaps.sort_by_key(|(_, gap)| gap.begin);
+    gaps
+}
+
+/// The longest ones, in order of time.
+fn longest_gaps(results: &Results, threshold: Duration, width: Width) -> String {
+    let gaps = longest(results);
+    let all = results.measured.iter();
+    let total: u64 = all.map(|one| one.gaps.len() as u64 + one.gaps_left_out).sum();
+    if total == 0 {
+        return format!("no gap was {} or longer\n", short(threshold));
+    }
     let mut columns = Columns::new(&[
         ("AFTER", Align::Right),
         ("CPU", Align::Right),
@@ -250,7 +410,7 @@ fn longest_gaps(results: &Results, threshold: Duration, width: Width) -> String 
 }
 
 /// All that was counted in a gap.
-fn meanwhile(measured: &Measured, gap: &Gap) -> String {
+pub(super) fn meanwhile(measured: &Measured, gap: &Gap) -> String {
     let seen = &gap.seen;
     let mut parts = Vec::new();
     let mut add = |number: u64, what: &str| {

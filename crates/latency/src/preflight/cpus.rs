@@ -112,6 +112,7 @@ pub(super) fn isolation(machine: &Machine) -> Check {
         return Check::unknown(NAME, "the kernel does not list them");
     };
     isolated.extend(machine.cpus("sys/fs/cgroup/cpuset.cpus.isolated").unwrap_or_default());
+    isolated.extend(not_balanced(machine));
     isolated.sort();
     isolated.dedup();
     excluded(
@@ -121,6 +122,22 @@ pub(super) fn isolation(machine: &Machine) -> Check {
         "the scheduler may run other threads there",
         "isolcpus=domain,managed_irq,",
     )
+}
+
+/// CPUs on which version 1 of cpusets balances no threads: the root set does not balance, nor does a set below it that has them.
+fn not_balanced(machine: &Machine) -> Vec<u32> {
+    const ROOT: &str = "sys/fs/cgroup/cpuset";
+    if machine.text(&format!("{ROOT}/cpuset.sched_load_balance")).as_deref() != Some("0") {
+        return Vec::new();
+    }
+    let mut cpus = machine.cpus(&format!("{CPU}/online")).unwrap_or_default();
+    for set in machine.folders(ROOT) {
+        if machine.text(&format!("{set}/cpuset.sched_load_balance")).as_deref() == Some("1") {
+            let balanced = machine.cpus(&format!("{set}/cpuset.cpus")).unwrap_or_default();
+            cpus.retain(|cpu| !balanced.contains(cpu));
+        }
+    }
+    cpus
 }
 
 /// CPUs without a tick.
@@ -297,6 +314,19 @@ mod tests {
             ("sys/fs/cgroup/cpuset.cpus.isolated", "2-3\n"),
         ];
         assert_eq!(checked(&partition, "isolated CPUs").level, Level::Ok);
+        let sets = |balanced| {
+            [
+                ("sys/devices/system/cpu/online", "0-3\n"),
+                ("sys/devices/system/cpu/isolated", "\n"),
+                ("sys/fs/cgroup/cpuset/cpuset.sched_load_balance", balanced),
+                ("sys/fs/cgroup/cpuset/others/cpuset.sched_load_balance", "1\n"),
+                ("sys/fs/cgroup/cpuset/others/cpuset.cpus", "0-1\n"),
+                ("sys/fs/cgroup/cpuset/loops/cpuset.sched_load_balance", "0\n"),
+                ("sys/fs/cgroup/cpuset/loops/cpuset.cpus", "2-3\n"),
+            ]
+        };
+        assert_eq!(checked(&sets("0\n"), "isolated CPUs").level, Level::Ok);
+        assert_eq!(checked(&sets("1\n"), "isolated CPUs").level, Level::Wrong);
     }
 
     #[test]

@@ -90,6 +90,15 @@ pub fn check(root: &Path, measured: &[u32]) -> Vec<Check> {
     ]
 }
 
+/// The numbers of the entries of a folder whose names are a prefix and a number, in ascending order.
+pub(crate) fn numbered(folder: &Path, prefix: &str) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok());
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
+}
+
 /// A machine's files, and the CPUs that matter.
 struct Machine {
     root: PathBuf,
@@ -110,11 +119,16 @@ impl Machine {
 
     /// The numbers of the entries of a folder whose names are a prefix and a number, in ascending order.
     fn numbered(&self, folder: &str, prefix: &str) -> Vec<u32> {
+        numbered(&self.root.join(folder), prefix)
+    }
+
+    /// The folders in one, as names below the root.
+    fn folders(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok());
-        let mut numbers: Vec<u32> = numbers.collect();
-        numbers.sort_unstable();
-        numbers
+        let folders = entries.filter(|entry| entry.path().is_dir());
+        folders
+            .filter_map(|entry| Some(format!("{folder}/{}", entry.file_name().to_str()?)))
+            .collect()
     }
 
     /// The CPUs on which nothing is measured.
