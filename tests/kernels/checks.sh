@@ -156,6 +156,64 @@ timerlat() {
 	return $status
 }
 
+# Each loop of piste latency. Times mean nothing here.
+latency() {
+	local loop
+	for loop in 'npt --loops 20000' 'gaps --loops 20000' 'timer --loops 20 --load cpu,fork,network' 'wakeup --loops 20 --policy fifo:80'; do
+		# shellcheck disable=SC2086 # Words.
+		piste --json latency $loop --cpus 0 >"$out/latency-${loop%% *}" || return
+	done
+}
+
+# All that piste latency --prepare may change.
+settings() {
+	local file
+	for file in /proc/irq/*/smp_affinity_list /proc/irq/default_smp_affinity /sys/devices/virtual/workqueue/cpumask /sys/fs/cgroup/cgroup.subtree_control; do
+		echo "$file $(cat "$file")"
+	done
+	find /sys/fs/cgroup -mindepth 1 -type d
+}
+
+# The machine is prepared while it measures, and as before afterwards, also when piste and what restores it are killed.
+latency_prepare() {
+	local last=$(($(nproc) - 1)) pid
+	settings >$out/settings-before
+	piste --json latency timer --loops 20 --prepare --cpus $last >$out/latency-prepared || return
+	settings >$out/settings-after
+	piste latency timer --duration 1h --prepare --cpus $last &
+	pid=$!
+	until grep -qs '^latency/' /proc/$pid/task/*/comm; do
+		kill -0 $pid || return
+		sleep 0.2
+	done
+	settings >$out/settings-during
+	# Its children, too: one of them restores the machine.
+	xargs kill -KILL </proc/$pid/task/$pid/children
+	kill -KILL $pid
+	wait $pid
+	piste latency --restore && settings >$out/settings-restored
+}
+
+# The kernel measures, and another instance of tracefs has the same samples.
+latency_traced() {
+	local own=$tracing/instances/beside status reader
+	if ! grep -qw timerlat $tracing/available_tracers; then
+		echo "skipped: this kernel has no timerlat tracer"
+		return $skipped
+	fi
+	mkdir $own && echo timerlat >$own/current_tracer || return
+	cat $own/trace_pipe >$out/latency-timerlat-text &
+	reader=$!
+	piste --json latency timerlat --loops 50 --interval 20ms --cpus 0 >$out/latency-timerlat
+	status=$?
+	# First the reader: while somebody reads, the kernel changes no tracer.
+	kill $reader
+	wait $reader
+	echo nop >$own/current_tracer
+	rmdir $own
+	[ $status = 0 ] && piste --json latency osnoise --loops 2 --warm-up 1 --duration 60s >$out/latency-osnoise
+}
+
 # Records the same events with piste and, in a separate instance, as tracefs's text.
 text() {
 	local own=$tracing/instances/text clock=mono event
@@ -191,7 +249,7 @@ clean() {
 run() {
 	local name=$1 begin=$EPOCHREALTIME status
 	# shellcheck disable=SC2163 # The function with that name.
-	export -f "$name" probes compat_runs
+	export -f "$name" probes compat_runs settings
 	export tree out programs traces tracing skipped
 	timeout -k 5 $seconds_max bash -c "$name" >"$out/log/$name" 2>&1
 	status=$?

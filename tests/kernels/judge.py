@@ -265,6 +265,44 @@ def timerlat(lab: Recordings) -> str:
     return f"{len(samples)} samples, {noise.total()} events of what delayed it"
 
 
+def latency(lab: Recordings) -> str:
+    loops = {"npt": 20000, "gaps": 20000, "timer": 20, "wakeup": 20}
+    for loop, expected in loops.items():
+        report = json.loads(lab.file(f"latency-{loop}"))
+        expect(f"loops of {loop}", report["cpus"][0]["loops"], expected)
+        preemption = next(check for check in report["preflight"] if check["name"] == "preemption")
+        expect("preflight: PREEMPT_RT", preemption["value"] == "PREEMPT_RT", lab.kernel.is_realtime)
+    kinds = json.loads(lab.file("latency-timer"))["load"]["kinds"]
+    expect("loads that worked", [kind["name"] for kind in kinds if kind["loops"]], ["cpu", "fork", "network"])
+    return "all loops run, beside loads, and preflight knows the kernel"
+
+
+def latency_prepare(lab: Recordings) -> str:
+    before = lab.file("settings-before")
+    expect("settings after it measured", lab.file("settings-after"), before)
+    expect("settings after it was killed, and restored", lab.file("settings-restored"), before)
+    expect("whether settings differ while it measures", lab.file("settings-during") != before, True)
+    report = json.loads(lab.file("latency-prepared"))
+    is_isolated = any("cpuset" in step for step in report["prepared"])
+    can_isolate = tuple(map(int, lab.kernel.version.split("."))) >= (6, 7)
+    if can_isolate:
+        expect("whether the CPU is isolated", is_isolated, True)
+        expect("preflight", next(check["level"] for check in report["preflight"] if check["name"] == "isolated CPUs"), "ok")
+    return f"{len(report['prepared'])} steps, all of them undone"
+
+
+def latency_traced(lab: Recordings) -> str:
+    report = json.loads(lab.file("latency-timerlat"))["cpus"][0]
+    texts = re.findall(r"\[000\].* context +(irq|thread) timer_latency +(\d+) ns", lab.file("latency-timerlat-text"))
+    for context, found in (("irq", report["irq"]), ("thread", report)):
+        beside = {int(ns) for kind, ns in texts if kind == context}
+        expect(f"samples in context {context}", found["loops"], 50)
+        expect(f"smallest and largest sample in context {context} that the other instance lacks", {found["min_ns"], found["max_ns"]} - beside, set())
+    noise = json.loads(lab.file("latency-osnoise"))["cpus"]
+    expect("periods of osnoise", [cpu["loops"] for cpu in noise], [2] * len(noise))
+    return "100 samples, which another instance has, too; noise of each CPU"
+
+
 def same_text(lab: Recordings) -> str:
     lab.whole("text")
     overruns = sum(map(int, re.findall(r"^(?:overrun|dropped events): (\d+)", lab.file("text-stats"), re.MULTILINE)))
@@ -309,6 +347,9 @@ CHECKS: dict[str, Callable[[Recordings], str]] = {
     "inversion": inversion,
     "softirq": softirq,
     "timerlat": timerlat,
+    "latency": latency,
+    "latency_prepare": latency_prepare,
+    "latency_traced": latency_traced,
     "text": same_text,
     "hotplug": hotplug,
     "clean": clean,
