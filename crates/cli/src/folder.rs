@@ -18,8 +18,16 @@ pub(crate) struct TraceFolder {
 }
 
 impl TraceFolder {
+    /// The folder that the user chose; otherwise a new one here, named after the time.
+    pub(crate) fn of_output(output: Option<&Path>) -> Result<TraceFolder, Failure> {
+        match output {
+            Some(path) => TraceFolder::chosen(path),
+            None => TraceFolder::named_by_time(Path::new("."), &now()),
+        }
+    }
+
     /// The folder that the user chose, made if it is missing.
-    pub(crate) fn chosen(path: &Path) -> Result<TraceFolder, Failure> {
+    fn chosen(path: &Path) -> Result<TraceFolder, Failure> {
         refuse_url(path)?;
         let failed = |error: io::Error| Failure::new(format!("cannot record to {path:?}: {}", reason(&error)));
         let absolute = text(std::path::absolute(path).map_err(failed)?)?;
@@ -52,7 +60,7 @@ impl TraceFolder {
     }
 
     /// A new folder in `parent`, named after the time.
-    pub(crate) fn named_by_time(parent: &Path, time: &str) -> Result<TraceFolder, Failure> {
+    fn named_by_time(parent: &Path, time: &str) -> Result<TraceFolder, Failure> {
         let failed = |error: io::Error| {
             Failure::new(format!(
                 "cannot record to {parent:?}: {}; choose a folder with -o",
@@ -115,6 +123,11 @@ pub(crate) fn newest_snapshot(session: &Path) -> Option<String> {
     let snapshots = names.filter_map(|name| Some((number(name.to_str()?)?, name)));
     let (_, newest) = snapshots.max()?;
     session.join(newest).into_os_string().into_string().ok()
+}
+
+/// Now, in this computer's time zone: `20260102-030405`.
+fn now() -> String {
+    jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()
 }
 
 fn text(path: PathBuf) -> Result<String, Failure> {

@@ -100,6 +100,20 @@ fn means(pattern: &str, other: &str) -> bool {
     }
 }
 
+/// The rules of presets, by their names.
+pub(crate) fn of_presets(names: &[&str]) -> Vec<Wanted> {
+    let presets = names.iter().filter_map(|name| preset::find(name));
+    presets
+        .flat_map(|preset| {
+            let wanted = |rule| Wanted {
+                rule,
+                preset: Some(preset.name),
+            };
+            of_preset(preset, None).into_iter().map(wanted)
+        })
+        .collect()
+}
+
 fn presets(options: &KernelOptions) -> Vec<&'static Preset> {
     let nothing_named = options.tracepoints.is_empty() && options.probes.is_empty();
     match options.presets.is_empty() && nothing_named {

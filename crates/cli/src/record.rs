@@ -119,10 +119,7 @@ fn run(arguments: &Record) -> Result<Ended, Failure> {
         return Err(Failure::with_status(sentence, USAGE));
     }
     let preloaded = preload::setting(&arguments.preload)?;
-    let folder = match &arguments.output {
-        Some(path) => TraceFolder::chosen(path)?,
-        None => TraceFolder::named_by_time(Path::new("."), &now())?,
-    };
+    let folder = TraceFolder::of_output(arguments.output.as_deref())?;
     let outcome = match in_a_session(arguments, preloaded, folder.path(), &guard, (orders, received)) {
         Ok(outcome) => outcome,
         Err(failure) => {
@@ -290,11 +287,6 @@ fn not_started(command: &Command, error: &std::io::Error) -> Failure {
 fn create_summary(path: &Path) -> Result<File, Failure> {
     File::create(path)
         .map_err(|error| Failure::new(format!("cannot write the summary to {path:?}: {}", reason(&error))))
-}
-
-/// Now, in this computer's time zone: `20260102-030405`.
-fn now() -> String {
-    jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()
 }
 
 /// 128 random bits as 32 hex digits.

@@ -17,7 +17,8 @@ use crate::tracked;
 
 /// What a helper says about the program it was loaded into: where its code lies, for looking up addresses later.
 const STATE_DUMP_PATTERN: &str = "lttng_ust_statedump:*";
-const USER_CHANNEL: &str = "default";
+/// The programs' channel of a recording.
+pub(crate) const USER_CHANNEL: &str = "default";
 /// The kernel's channel of a recording.
 pub(crate) const KERNEL_CHANNEL: &str = "kernel";
 

@@ -8,6 +8,7 @@
 //! - `spin`: the loop that reads the clock again and again; `witness`: what explains a gap that it found
 //! - `timer`: the loop that sleeps; `wakeup`: the loop that another thread wakes
 //! - [`tracer`]: the kernel's own tracers of latency
+//! - [`Limit`], [`Crossing`]: values that are too long, and when they were
 //! - [`tally`]: the tables; `over_time`: the largest values of each stretch of time; [`Summary`]: mean, percentiles and the like
 //! - [`preflight`]: settings of the machine that cause latency
 //! - [`prepare`]: changes settings of the machine for measuring, and restores them
@@ -19,6 +20,7 @@
 mod buckets;
 mod clock;
 pub mod cpus;
+mod crossing;
 pub mod layout;
 pub mod load;
 mod over_time;
@@ -38,6 +40,7 @@ mod wakeup;
 mod witness;
 
 pub use clock::{Clock, ClockChoice, ClockKind, FrequencySource};
+pub use crossing::{Crossing, Limit};
 pub use over_time::Stretch;
 pub use policy::Policy;
 pub use run::{Error, Loop, Measured, Plan, Running};

@@ -18,6 +18,7 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::clock::{Clock, ClockKind, Counter, Monotonic};
 use crate::cpus;
+use crate::crossing::{Crossing, Limit, Reporter, Watcher};
 use crate::over_time::Stretch;
 use crate::policy::Policy;
 use crate::preflight::is_virtual;
@@ -94,6 +95,8 @@ pub struct Plan {
     pub loops: Option<u64>,
     /// Loops that are not counted, at the beginning.
     pub warm_up: u32,
+    /// What happens to long values, besides being counted.
+    pub limit: Option<Limit>,
     /// Microseconds up to which a histogram is made; 0: none.
     pub histogram_us: usize,
     /// Files of control groups that the loops' threads join, by writing 0 into them.
@@ -220,6 +223,8 @@ pub struct Running {
     threads: Vec<Thread>,
     tracing: Option<Reader>,
     stop: Arc<AtomicBool>,
+    reporter: Arc<Reporter>,
+    crossings: Receiver<Crossing>,
     ended: Receiver<()>,
     running: usize,
     notes: Vec<String>,
@@ -288,10 +293,13 @@ impl Running {
         }
         let allowed = cpus::allowed().unwrap_or_default();
         let (to, ended) = channel();
+        let (reporter, crossings) = Reporter::new(plan.limit);
         let mut running = Running {
             threads: Vec::new(),
             tracing: None,
             stop: Arc::new(AtomicBool::new(false)),
+            reporter: Arc::new(reporter),
+            crossings,
             ended,
             running: plan.cpus.len(),
             notes,
@@ -321,6 +329,7 @@ impl Running {
                 plan: self.plan.clone(),
                 cpu,
                 stop: Arc::clone(&self.stop),
+                reporter: Arc::clone(&self.reporter),
             };
             let started = ordered.start(&gate, ended);
             match started {
@@ -408,6 +417,16 @@ impl Running {
         true
     }
 
+    /// The values as long as the limit that came since this was last called, each CPU's in their order.
+    pub fn crossings(&self) -> Vec<Crossing> {
+        self.crossings.try_iter().collect()
+    }
+
+    /// How many more there were, because nobody took them in time.
+    pub fn crossings_left_out(&self) -> u64 {
+        self.reporter.left_out()
+    }
+
     /// What each CPU's loop has counted so far.
     pub fn look(&self) -> Vec<(u32, Snapshot)> {
         if let Some(reader) = &self.tracing {
@@ -425,15 +444,27 @@ impl Running {
     ///
     /// # Panics
     /// A loop panicked.
-    pub fn finish(self) -> Result<Vec<Measured>, Error> {
-        if let Some(reader) = self.tracing {
+    pub fn finish(mut self) -> Result<Vec<Measured>, Error> {
+        if let Some(reader) = self.tracing.take() {
             return reader.handle.join().expect("the reader does not panic");
         }
         let join = |thread: Thread| {
             let measured = thread.handle.join().expect("loops do not panic");
             measured.expect("the gate was opened to measure")
         };
-        self.threads.into_iter().map(join).collect()
+        let threads = std::mem::take(&mut self.threads);
+        threads.into_iter().map(join).collect()
+    }
+}
+
+impl Drop for Running {
+    /// Whoever gives up early leaves no loop behind.
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(reader) = self.tracing.take() {
+            let _ = reader.handle.join();
+        }
+        self.threads.drain(..).for_each(|thread| drop(thread.handle.join()));
     }
 }
 
@@ -442,6 +473,7 @@ struct Ordered {
     plan: Plan,
     cpu: u32,
     stop: Arc<AtomicBool>,
+    reporter: Arc<Reporter>,
 }
 
 /// A thread that can start at once.
@@ -488,6 +520,8 @@ impl Ordered {
     /// Moves this thread to its CPU and into its policy, and gets all memory that it will use.
     fn prepare(self) -> Result<Prepared, Error> {
         let plan = &self.plan;
+        // Before this thread has its policy, which the waker would inherit.
+        let waker = self.start_waker()?;
         place(plan, self.cpu, plan.policy)?;
         let (looked_from, witness, room) = match plan.kind {
             Loop::Timer { .. } | Loop::Wakeup { .. } | Loop::Timerlat { .. } | Loop::Osnoise => (0, None, 0),
@@ -501,6 +535,8 @@ impl Ordered {
             Loop::Gaps { threshold } => plan.clock.ticks(threshold),
             _ => u64::MAX,
         };
+        // A limit below the usual one means that shorter gaps matter.
+        let looked_from = looked_from.min(keep_from).min(self.report_from());
         let limits = Limits {
             loops: plan.loops.unwrap_or(u64::MAX),
             ticks: plan.duration.map_or(u64::MAX, |duration| plan.clock.ticks(duration)),
@@ -511,19 +547,15 @@ impl Ordered {
                 .map_or(0, |witness| plan.clock.ticks(witness.look_max())),
         };
         Ok(Prepared {
-            // A threshold below the usual limit means that shorter gaps matter.
             tally: Arc::new(
-                Tally::new(
-                    usize::try_from(looked_from.min(keep_from)).unwrap_or(usize::MAX),
-                    plan.histogram_us,
-                )
-                .with_stretches(plan.clock.ticks(STRETCH)),
+                Tally::new(usize::try_from(looked_from).unwrap_or(usize::MAX), plan.histogram_us)
+                    .with_stretches(plan.clock.ticks(STRETCH)),
             ),
             witness,
-            waker: self.start_waker()?,
+            waker,
             limits,
             found: Found::with_room(room),
-            looked_from: looked_from.min(keep_from),
+            looked_from,
             ordered: self,
         })
     }
@@ -552,6 +584,22 @@ impl Ordered {
         started.map_err(Error::Thread)?.map(Some)
     }
 
+    /// Values as long as the limit, in ticks.
+    fn report_from(&self) -> u64 {
+        let limit = self.plan.limit;
+        limit.map_or(u64::MAX, |limit| self.plan.clock.ticks(limit.from))
+    }
+
+    fn watcher(&self) -> Watcher<'_> {
+        Watcher {
+            from: self.report_from(),
+            cpu: self.cpu,
+            clock: &self.plan.clock,
+            reporter: &self.reporter,
+            stop: &self.stop,
+        }
+    }
+
     fn looked_from(&self) -> u64 {
         match self.plan.clock.kind {
             #[cfg(target_arch = "x86_64")]
@@ -573,7 +621,7 @@ impl Prepared {
                 duration: plan.duration.unwrap_or(Duration::MAX),
                 warm_up: plan.warm_up,
             };
-            let slept = sleep_and_measure(&timer, &self.tally, &self.ordered.stop);
+            let slept = sleep_and_measure(&timer, &self.tally, &self.ordered.watcher());
             let cpu = self.ordered.cpu;
             let slept = slept.map_err(|source| Error::Sleep {
                 cpu,
@@ -584,8 +632,8 @@ impl Prepared {
         if let Some(waker) = self.waker.take() {
             let woken = match plan.clock.kind {
                 #[cfg(target_arch = "x86_64")]
-                ClockKind::Tsc => waker.run(&self.tally, &plan.clock, crate::tsc::Tsc),
-                _ => waker.run(&self.tally, &plan.clock, Monotonic),
+                ClockKind::Tsc => waker.run(&self.tally, &self.ordered.watcher(), crate::tsc::Tsc),
+                _ => waker.run(&self.tally, &self.ordered.watcher(), Monotonic),
             };
             let cpu = self.ordered.cpu;
             let woken = woken.map_err(|source| Error::Sleep {
@@ -617,8 +665,7 @@ impl Prepared {
             watch: witness,
             limits: &self.limits,
             tally: &self.tally,
-            clock: &self.ordered.plan.clock,
-            stop: &self.ordered.stop,
+            watcher: &self.ordered.watcher(),
         };
         spin.run(found)
     }
@@ -648,9 +695,9 @@ impl Prepared {
     }
 }
 
-/// Moves this thread to its CPU and into its policy.
-fn place(plan: &Plan, cpu: u32, policy: Policy) -> Result<(), Error> {
-    for path in &plan.join {
+/// Moves this thread into control groups.
+fn join(files: &[PathBuf]) -> Result<(), Error> {
+    for path in files {
         let joined = OpenOptions::new().write(true).open(path);
         joined
             .and_then(|mut file| file.write_all(b"0"))
@@ -658,6 +705,15 @@ fn place(plan: &Plan, cpu: u32, policy: Policy) -> Result<(), Error> {
                 path: path.clone(),
                 source,
             })?;
+    }
+    Ok(())
+}
+
+/// Moves this thread to its CPU and into its policy.
+fn place(plan: &Plan, cpu: u32, policy: Policy) -> Result<(), Error> {
+    // Nobody may run elsewhere who joins them.
+    if plan.cpus.contains(&cpu) {
+        join(&plan.join)?;
     }
     let allowed = cpus::allowed().unwrap_or_default();
     cpus::pin(&[cpu]).map_err(|source| Error::Cpu {

@@ -7,10 +7,11 @@
 //! leaves this path: then the kernel's counters are read, to find out what happened. That takes tens of microseconds, in which the loop is
 //! blind; the time is counted, and the loop warms up again afterwards. If it takes much longer than usual, that is a gap, too.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::clock::{Clock, Counter};
+use crate::crossing::{Crossing, Watcher};
 use crate::tally::Tally;
 use crate::witness::{Seen, Watch};
 
@@ -167,8 +168,7 @@ pub(crate) struct Spin<'s, C, W> {
     pub(crate) watch: &'s mut W,
     pub(crate) limits: &'s Limits,
     pub(crate) tally: &'s Tally,
-    pub(crate) clock: &'s Clock,
-    pub(crate) stop: &'s AtomicBool,
+    pub(crate) watcher: &'s Watcher<'s>,
 }
 
 /// Where a loop is.
@@ -197,7 +197,7 @@ impl<C: Counter, W: Watch> Spin<'_, C, W> {
                 place = self.explain(place, now, begin, &mut found);
             }
             // Relaxed: nothing else is said by it. The time is checked here, too, because nobody else may get a CPU to set it.
-            if now >= end || self.stop.load(Relaxed) {
+            if now >= end || self.watcher.stop.load(Relaxed) {
                 break;
             }
         }
@@ -211,14 +211,23 @@ impl<C: Counter, W: Watch> Spin<'_, C, W> {
     #[inline(never)]
     fn explain(&mut self, mut place: Place, mut now: u64, begin: u64, found: &mut Found) -> Place {
         loop {
+            let ticks = now.wrapping_sub(place.last);
+            // Before the look, which takes a while.
+            let crossing = self.watcher.crossing(now, ticks);
             let gap = Gap {
                 begin: place.last - begin,
-                ticks: now.wrapping_sub(place.last),
+                ticks,
                 seen: self.watch.look(),
             };
+            if let Some(crossing) = crossing {
+                let seen = Some(gap.seen);
+                self.watcher
+                    .reporter
+                    .report(Crossing { seen, ..crossing }, self.watcher.stop);
+            }
             let cause = found.add(gap, self.limits.keep_from);
             self.tally.add_long(gap.ticks, cause != Cause::Nothing);
-            let gap_us = self.clock.whole_ns(gap.ticks) / 1000;
+            let gap_us = self.watcher.clock.whole_ns(gap.ticks) / 1000;
             self.tally.add_microseconds(gap_us, place.number);
             self.tally.add_at(now.wrapping_sub(begin), gap.ticks);
             place.number += 1;
@@ -247,8 +256,10 @@ fn warm_up(counter: &mut impl Counter, loops: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::crossing::{Limit, Reporter};
 
     /// A clock that advances by the given steps.
     struct Steps {
@@ -290,6 +301,16 @@ mod tests {
     };
 
     fn run(steps: &[u64], seen: &[Seen], limits: &Limits, stop: bool) -> (Found, Tally) {
+        run_with((&Reporter::new(None).0, u64::MAX), steps, seen, limits, stop)
+    }
+
+    fn run_with(
+        (reporter, from): (&Reporter, u64),
+        steps: &[u64],
+        seen: &[Seen],
+        limits: &Limits,
+        stop: bool,
+    ) -> (Found, Tally) {
         let tally = Tally::new(50, 0);
         // The first look is the one before the loop.
         let mut watch = Script([&[Seen::default()], seen].concat().into_iter());
@@ -298,8 +319,13 @@ mod tests {
             watch: &mut watch,
             limits,
             tally: &tally,
-            clock: &Clock::MONOTONIC,
-            stop: &AtomicBool::new(stop),
+            watcher: &Watcher {
+                from,
+                cpu: 3,
+                clock: &Clock::MONOTONIC,
+                reporter,
+                stop: &AtomicBool::new(stop),
+            },
         };
         let found = spin.run(Found::with_room(2));
         (found, tally)
@@ -369,6 +395,30 @@ mod tests {
         assert_eq!(found.by_cause[Cause::Switch as usize].max, 9000);
         assert_eq!(found.blind_ticks, 800);
         assert_eq!(tally.look().buckets().iter().map(|bucket| bucket.count).sum::<u64>(), 6);
+    }
+
+    #[test]
+    fn gaps_of_a_length_are_reported_and_may_end_the_loop() {
+        let interrupt = Seen {
+            interrupts: Some(1),
+            ..Seen::default()
+        };
+        let steps = [1, 1, 5, 69, 1, 1, 1, 5, 80, 1, 1, 1, 5, 70, 1, 1, 1, 5];
+        let seen = [Seen::default(), interrupt];
+        for (stops, reported) in [(true, vec![80]), (false, vec![80, 70])] {
+            let limit = Limit {
+                from: Duration::from_nanos(70),
+                stops,
+            };
+            let (reporter, crossings) = Reporter::new(Some(limit));
+            let (_, tally) = run_with((&reporter, 70), &steps, &seen, &LIMITS, false);
+            let crossings: Vec<Crossing> = crossings.try_iter().collect();
+            let durations: Vec<u128> = crossings.iter().map(|one| one.duration.as_nanos()).collect();
+            assert_eq!(durations, reported);
+            assert_eq!((crossings[0].cpu, crossings[0].seen), (3, Some(interrupt)));
+            let loops: u64 = tally.look().buckets().iter().map(|bucket| bucket.count).sum();
+            assert_eq!(loops, if stops { 4 } else { 6 });
+        }
     }
 
     #[test]

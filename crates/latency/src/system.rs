@@ -16,6 +16,14 @@ pub(crate) fn time_stamp_counter() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// The time stamp counter, if this kind of processor has one.
+pub(crate) fn any_time_stamp_counter() -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    return Some(time_stamp_counter());
+    #[cfg(not(target_arch = "x86_64"))]
+    return None;
+}
+
 /// `struct sched_attr` of the kernel, in its first version.
 #[repr(C)]
 #[derive(Debug, Default)]

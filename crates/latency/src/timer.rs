@@ -10,6 +10,7 @@ use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
 
 use crate::clock::nanoseconds;
+use crate::crossing::Watcher;
 use crate::tally::Tally;
 
 /// What a loop needs to know.
@@ -34,7 +35,8 @@ pub(crate) struct Slept {
 }
 
 /// Runs the loop until a limit is reached or `stop` is set.
-pub(crate) fn sleep_and_measure(timer: &Timer, tally: &Tally, stop: &AtomicBool) -> Result<Slept, Errno> {
+pub(crate) fn sleep_and_measure(timer: &Timer, tally: &Tally, watcher: &Watcher) -> Result<Slept, Errno> {
+    let stop = watcher.stop;
     let interval_ns = whole(timer.interval);
     let mut slept = Slept::default();
     let mut next = Moments::after_now(interval_ns);
@@ -50,6 +52,7 @@ pub(crate) fn sleep_and_measure(timer: &Timer, tally: &Tally, stop: &AtomicBool)
         }
         let now_ns = nanoseconds(ClockId::Monotonic);
         let late_ns = now_ns.saturating_sub(next.next_ns);
+        watcher.look_at(now_ns, late_ns);
         tally.add_long(late_ns, false);
         tally.add_microseconds(late_ns / 1000, number);
         tally.add_at(now_ns - begin_ns, late_ns);
@@ -112,6 +115,8 @@ pub(crate) fn whole(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
+    use crate::crossing::{Crossing, Limit, Reporter};
 
     #[test]
     fn moments_that_are_past_are_overruns() {
@@ -133,12 +138,32 @@ mod tests {
             duration: Duration::MAX,
             warm_up: 2,
         };
+        let (reporter, crossings) = Reporter::new(Some(Limit {
+            from: Duration::ZERO,
+            stops: true,
+        }));
+        let stop = AtomicBool::new(false);
+        let watcher = Watcher {
+            from: u64::MAX,
+            cpu: 0,
+            clock: &Clock::MONOTONIC,
+            reporter: &reporter,
+            stop: &stop,
+        };
         let tally = Tally::new(0, 5);
-        let slept = sleep_and_measure(&timer, &tally, &AtomicBool::new(false)).expect("the clock is there");
+        let slept = sleep_and_measure(&timer, &tally, &watcher).expect("the clock is there");
         let count: u64 = tally.look().buckets().iter().map(|bucket| bucket.count).sum();
         assert_eq!(count, 10);
         assert!(slept.duration >= Duration::from_micros(900), "{slept:?}");
-        let stopped = sleep_and_measure(&timer, &tally, &AtomicBool::new(true));
-        assert_eq!(stopped, Ok(Slept::default()));
+        assert_eq!(crossings.try_iter().count(), 0);
+        let late = Watcher { from: 0, ..watcher };
+        sleep_and_measure(&timer, &tally, &late).expect("the clock is there");
+        // Every wake-up is late enough, and the first one ends the loop.
+        let crossings: Vec<Crossing> = crossings.try_iter().collect();
+        assert!(stop.load(Relaxed) && crossings.len() == 1, "{crossings:?}");
+        assert!(
+            crossings[0].end_monotonic_ns > 0 && crossings[0].tid > 0,
+            "{crossings:?}"
+        );
     }
 }

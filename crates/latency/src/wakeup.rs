@@ -30,7 +30,8 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::ClockId;
 
-use crate::clock::{Clock, Counter, nanoseconds};
+use crate::clock::{Counter, nanoseconds};
+use crate::crossing::Watcher;
 use crate::policy::Policy;
 use crate::tally::Tally;
 use crate::timer::{Moments, sleep_until, whole};
@@ -145,7 +146,7 @@ impl Waker {
     ///
     /// # Errors
     /// The waker could not sleep.
-    pub(crate) fn run(self, tally: &Tally, clock: &Clock, mut counter: impl Counter) -> Result<Woken, Errno> {
+    pub(crate) fn run(self, tally: &Tally, watcher: &Watcher, mut counter: impl Counter) -> Result<Woken, Errno> {
         let _ = self.go.send(());
         let shared = &self.shared;
         let begin = counter.read();
@@ -172,8 +173,9 @@ impl Waker {
             if does_count {
                 // Two CPUs may disagree on the time by less than a wake-up takes.
                 let ticks = now.saturating_sub(begun);
+                watcher.look_at(now, ticks);
                 tally.add_long(ticks, false);
-                tally.add_microseconds(clock.whole_ns(ticks) / 1000, number - 1);
+                tally.add_microseconds(watcher.clock.whole_ns(ticks) / 1000, number - 1);
                 tally.add_at(now.saturating_sub(begin), ticks);
             }
         }
@@ -278,15 +280,23 @@ mod tests {
     use std::convert::Infallible;
 
     use super::*;
-    use crate::clock::Monotonic;
+    use crate::clock::{Clock, Monotonic};
+    use crate::crossing::Reporter;
 
     fn woken(wakeups: Wakeups, stop: bool) -> (Woken, Tally) {
         let tally = Tally::new(0, 0);
         let stop = Arc::new(AtomicBool::new(stop));
         let prepare = || Ok::<(), Infallible>(());
+        let watcher = Watcher {
+            from: u64::MAX,
+            cpu: 0,
+            clock: &Clock::MONOTONIC,
+            reporter: &Reporter::new(None).0,
+            stop: &AtomicBool::new(false),
+        };
         let waker = Waker::start("waker".into(), wakeups, Monotonic, stop, prepare);
         let waker = waker.expect("a thread").unwrap_or_else(|never| match never {});
-        let woken = waker.run(&tally, &Clock::MONOTONIC, Monotonic).expect("it sleeps");
+        let woken = waker.run(&tally, &watcher, Monotonic).expect("it sleeps");
         (woken, tally)
     }
 

@@ -248,7 +248,10 @@ fn wrong_requests_are_refused_with_the_reason() {
     let place = Workplace::new();
     for (options, status, reason) in [
         ("npt --interval 1ms", 2, "--interval works only with the loop timer"),
-        ("timer --threshold 1ms", 2, "--threshold works only with the loop gaps"),
+        ("timer --output folder", 2, "works only with --threshold"),
+        ("timer --event a:b", 2, "--event works only with the loop program"),
+        ("program --cpus 0", 2, "--cpus does not work with program"),
+        ("program --event a:b", 2, "--end-event is missing; write for example"),
         ("timer --policy fifo", 2, "write for example fifo:80"),
         ("timer --cpus 1000", 1, "cannot run on CPU 1000"),
         (

@@ -88,10 +88,6 @@ fn options_of_other_loops_are_refused() {
     let place = Workplace::new();
     for (options, reason) in [
         (&["timer", "--from", "0"][..], "--from works only with the loop wakeup"),
-        (
-            &["wakeup", "--threshold", "1ms"],
-            "--threshold works only with the loop gaps",
-        ),
         (&["wakeup", "--from", "1000"], "cannot run on CPU 1000"),
     ] {
         let refused = place.piste(&[&["latency"], options].concat());

@@ -217,11 +217,15 @@ fn latency(place: &Workplace, printed: &Printed) {
         "gaps --loops 50000 --threshold 1us",
         "timer --loops 20 --load cpu,network",
         "wakeup --loops 20",
+        "npt --loops 50000 --threshold 24h --output never",
+        "timer --threshold 1ns --output crossed",
     ] {
         let options = format!("latency {options}");
         printed.run(place, "latency", &options.split(' ').collect::<Vec<_>>());
     }
     printed.run(place, "latency_restore", &["latency", "--restore"]);
+    let program = "latency program --event a:b --end-event a:c --threshold 1s --duration 1ms --output never";
+    printed.run(place, "latency_program", &program.split(' ').collect::<Vec<_>>());
     printed.run(place, "latency_preflight", &["latency", "--preflight"]);
 }
 

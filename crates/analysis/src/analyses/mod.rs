@@ -25,6 +25,7 @@ use crate::analysis::{Description, Need, Who};
 use crate::model::{ProcessId, System, ThreadId, Waker};
 use crate::report::{Column, Unit, Value, column, counted};
 
+pub use self::critical_path::delay;
 pub use self::irq::interrupt_name;
 
 /// In the order in which they are listed.

@@ -18,10 +18,12 @@ use crate::moment;
 #[derive(Args)]
 #[command(after_help = "Examples:
   sudo piste latency timer --policy fifo:80 --duration 1min
+  sudo piste latency timer --policy fifo:80 --threshold 50us
   sudo piste latency gaps --cpus 2-3 --threshold 20us
   sudo piste latency wakeup --load all --cpus 1
   sudo piste latency timer --fail-above 100us --duration 10min --prepare --cpus 2-3
   sudo piste latency timer --policy fifo:80 --html latency.html
+  piste latency program --event shop:asked --end-event shop:answered --threshold 5ms
   piste latency --preflight
 
 Exit status: 0, 1 for a failure, 91 if something took longer than --fail-above.")]
@@ -35,24 +37,36 @@ pub(crate) struct Latency {
     /// Scheduling policy: other, fifo:PRIORITY, rr:PRIORITY, deadline or deadline:RUNTIME/PERIOD [default: other; wakeup: fifo:80 if allowed]
     #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
     pub(crate) policy: Option<PolicyChoice>,
-    /// Stop after this time [default: 10s, or no limit with --loops]
+    /// Stop after this time [default: 10s; no limit with --loops, or if --threshold stops it]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(crate) duration: Option<Duration>,
     /// Stop each thread after COUNT loops
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) loops: Option<u64>,
-    /// Do not count the first COUNT loops
-    #[arg(long, value_name = "COUNT", default_value = "5")]
-    pub(crate) warm_up: u32,
+    /// Do not count the first COUNT loops [default: 5]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) warm_up: Option<u32>,
     /// timer, wakeup, timerlat: time from one wake-up to the next, up to 1s [default: 1ms]
     #[arg(long, value_name = "DURATION", value_parser = parse_interval)]
     pub(crate) interval: Option<Duration>,
-    /// gaps: report each gap of this length or longer [default: 10us]
+    /// Stop at the first value of this length or longer, and say what it was due to. gaps: go on, and report each [default: 10us]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(crate) threshold: Option<Duration>,
     /// wakeup: wake the threads from this CPU [default: the CPU of each thread]
     #[arg(long, value_name = "CPU")]
     pub(crate) from: Option<u32>,
+    /// npt, timer, wakeup: with --threshold, go on, and explain the N longest values at the end
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100), requires = "threshold")]
+    pub(crate) worst: Option<u8>,
+    /// program: measure from this event of programs, `provider:event`
+    #[arg(short, long, value_name = "EVENT")]
+    pub(crate) event: Option<String>,
+    /// program: to this event, of the same thread
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) end_event: Option<String>,
+    /// With --threshold, write the flight recorder's snapshots to this folder [default: piste-TIME]
+    #[arg(short, long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) output: Option<PathBuf>,
     /// npt, gaps, wakeup: clock that the loop reads
     #[arg(long, value_enum, value_name = "CLOCK", default_value = "auto")]
     pub(crate) clock: ClockOption,
@@ -65,7 +79,7 @@ pub(crate) struct Latency {
     /// Isolate the measured CPUs and move interrupts away from them; restore everything afterwards
     #[arg(long, conflicts_with = "preflight")]
     pub(crate) prepare: bool,
-    /// Measure nothing; restore what a piste latency --prepare that was killed has left
+    /// Measure nothing; restore the settings that a killed --prepare has left
     #[arg(long, conflicts_with_all = ["prepare", "preflight"])]
     pub(crate) restore: bool,
     /// Exit with status 91 if a loop took longer, or woke up later
@@ -108,6 +122,8 @@ pub(crate) enum LoopKind {
     Timerlat,
     /// Let the kernel measure how much time something takes from a thread, with its tracer of this name
     Osnoise,
+    /// Wait until a program takes too long from one of its events to another, and say why it did
+    Program,
 }
 
 /// Which clock is read.

@@ -7,6 +7,7 @@ use piste_latency::preflight::{Check, Level};
 use piste_latency::{Cause, Clock, ClockKind, FrequencySource, Gap, Loop, Measured, PERCENTILES, Summary};
 use serde_json::{Map, Value, json};
 
+use super::cause::Explained;
 use super::report::interrupt_name;
 use super::{Results, load};
 
@@ -71,6 +72,11 @@ pub(super) fn results(results: &Results) -> Value {
     }
     if results.is_prepared {
         answer["prepared"] = json!(results.prepared);
+    }
+    if let Some(limit) = plan.limit {
+        answer["threshold_ns"] = json!(limit.from.as_nanos() as u64);
+        answer["crossing_count"] = json!(results.crossing_count);
+        answer["crossings"] = results.explained.iter().map(Explained::json).collect();
     }
     if let Some(limit) = results.fail_above {
         answer["fail_above_ns"] = json!(limit.as_nanos() as u64);
@@ -163,7 +169,7 @@ fn gap(clock: &Clock, measured: &Measured, gap: &Gap) -> Value {
         "cause": name(Cause::of(&gap.seen)),
         "switches": gap.seen.switches,
         "interrupts": gap.seen.interrupts,
-        "interrupt": interrupt_name(measured, gap),
+        "interrupt": interrupt_name(measured, &gap.seen),
         "page_faults": gap.seen.page_faults,
         "steal_ns": gap.seen.steal.map(|steal| steal.as_nanos() as u64),
     })

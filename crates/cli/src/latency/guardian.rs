@@ -22,6 +22,8 @@ use crate::failure::Failure;
 use crate::quantity::counted;
 use crate::screen::{show, show_json, tell_sentence};
 
+/// What the guardian writes once nothing but the end of piste ends it.
+const READY: &[u8] = b"ready\n";
 /// What piste writes once the machine is restored.
 const RESTORED: &[u8] = b"restored\n";
 
@@ -66,12 +68,16 @@ impl Prepared {
             return Vec::new();
         };
         let restored = preparation.restore();
+        let stdin = self.guardian.stdin.take();
+        if !restored.problems.is_empty() {
+            // The guardian tries again once piste has ended: what could not be restored may be what piste still uses.
+            std::mem::forget(stdin);
+            return restored.problems;
+        }
         // If it is gone, it cannot be told, and need not be.
-        let mut stdin = self.guardian.stdin.take();
-        let _ = stdin.as_mut().map(|stdin| stdin.write_all(RESTORED));
-        drop(stdin);
+        let _ = stdin.map(|mut stdin| stdin.write_all(RESTORED));
         let _ = self.guardian.wait();
-        restored.problems
+        Vec::new()
     }
 }
 
@@ -83,12 +89,23 @@ impl Drop for Prepared {
     }
 }
 
+/// Starts it, and waits until signals no longer end it.
 fn start_guardian() -> io::Result<Child> {
-    Command::new(env::current_exe()?)
+    let mut guardian = Command::new(env::current_exe()?)
         .arg("latency-guardian")
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut said = [0; READY.len()];
+    let ready = guardian.stdout.take().map(|mut stdout| stdout.read_exact(&mut said));
+    match (ready, said == *READY) {
+        (Some(Ok(())), true) => Ok(guardian),
+        _ => {
+            let _ = guardian.kill();
+            let _ = guardian.wait();
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+    }
 }
 
 /// `piste latency-guardian`: waits until piste has restored the machine, or restores it if piste is gone.
@@ -98,6 +115,7 @@ pub(crate) fn guard() -> Result<(), Failure> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let _ = flag::register(signal, Arc::new(AtomicBool::new(false)));
     }
+    let _ = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
     let mut said = Vec::new();
     let _ = io::stdin().read_to_end(&mut said);
     if said == RESTORED {
@@ -122,7 +140,7 @@ pub(super) fn restore_before() -> Vec<String> {
             ]
         }
         Err(Error::Journal { .. }) => {
-            vec!["a `piste latency --prepare` was killed, and its settings are still in place; restore the machine's own with `sudo piste latency --restore`".into()]
+            vec!["a `piste latency --prepare` of root's runs or was killed, and the machine's settings are changed; if it was killed, restore them with `sudo piste latency --restore`".into()]
         }
     }
 }

@@ -46,6 +46,7 @@ pub(super) fn page(results: &Results, command: &str) -> String {
                     figcaption { (key(results)) (caption(results, title)) }
                 }
             }
+            (crossings(results))
             (explained(results))
             (load(results))
             (settings(results))
@@ -134,7 +135,7 @@ fn verdict(results: &Results) -> Markup {
 fn notes(results: &Results) -> Markup {
     html! {
         @if !results.notes.is_empty() {
-            h2 { "What could not be as it should" }
+            h2 { "What could not be prepared" }
             ul { @for note in &results.notes { li { (prose(note)) } } }
         }
     }
@@ -273,12 +274,23 @@ fn explained(results: &Results) -> Markup {
                                 td class="number" { (format!("{:.6} s", clock.ns(gap.begin as f64) / 1e9)) }
                                 td class="number" { (measured.cpu) }
                                 td class="number" { strong { (time(clock.ns(gap.ticks as f64))) } }
-                                td { (printable(&report::meanwhile(measured, gap))) }
+                                td { (printable(&report::meanwhile(measured, &gap.seen))) }
                             }
                         }
                     }
                 }
             }
+        }
+    }
+}
+
+/// Values as long as the limit, and what they were due to.
+fn crossings(results: &Results) -> Markup {
+    html! {
+        @if let Some(heading) = report::crossings_heading(results) {
+            h2 { "The longest values" }
+            p { (heading) "." }
+            @for one in &results.explained { (one.markup()) }
         }
     }
 }

@@ -144,9 +144,10 @@ impl Loads {
             // This tells it to end.
             drop(generator.child.stdin.take());
         }
+        let begin = Instant::now();
         for mut generator in self.generators.drain(..) {
             let name = generator.kind.name();
-            let has_ended = wait(&mut generator.child);
+            let has_ended = wait(&mut generator.child, begin);
             let mut line = String::new();
             let _ = generator.output.read_to_string(&mut line);
             let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -195,9 +196,8 @@ impl Drop for Loads {
     }
 }
 
-/// Waits for the end; `false` if it had to be killed.
-fn wait(child: &mut Child) -> bool {
-    let begin = Instant::now();
+/// Waits for the end, but only so long since `begin`; `false` if it had to be killed.
+fn wait(child: &mut Child, begin: Instant) -> bool {
     while begin.elapsed() < PATIENCE {
         match child.try_wait() {
             Ok(None) => thread::sleep(PAUSE),
@@ -293,7 +293,7 @@ impl StressNg {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);
         }
-        wait(&mut self.child);
+        wait(&mut self.child, Instant::now());
     }
 
     /// # Errors

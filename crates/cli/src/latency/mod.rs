@@ -7,15 +7,21 @@
 //! - [`live`]: the figures on a terminal while they are measured
 //! - [`load`]: what keeps the machine busy meanwhile
 //! - [`guardian`]: prepares the machine, and restores it whatever happens to piste
+//! - [`program`]: a program as the loop
+//! - [`worst`]: values that are too long; [`flight`]: a flight recorder of the kernel; [`cause`]: what it says of them
 
 mod answer;
+mod cause;
+mod flight;
 mod guardian;
 mod html;
 mod live;
 mod load;
 mod plots;
+mod program;
 mod report;
 mod settings;
+mod worst;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -25,22 +31,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use piste_control::Places;
 use piste_latency::layout::{cyclictest, hdr_log, hgrm};
 use piste_latency::preflight::{Check, check};
 use piste_latency::tally::Snapshot;
-use piste_latency::{Clock, ClockChoice, Loop, Measured, Plan, Policy, Running, Summary, cpus};
+use piste_latency::{Clock, ClockChoice, Limit, Loop, Measured, Plan, Policy, Running, Summary, cpus};
 use piste_reason::reason;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use self::cause::Explained;
+use self::flight::Flight;
 use self::guardian::Prepared;
 pub(crate) use self::guardian::guard;
 use self::live::Live;
 pub(crate) use self::load::generate as generate_load;
 use self::load::{Busy, Loads};
+use self::worst::Worst;
 use crate::arguments::{ClockOption, Latency, LoadChoice, LoopKind, PolicyChoice};
 use crate::child::not_ignored;
 use crate::failure::{Failure, INTERRUPTED, LATE, USAGE};
+use crate::folder::TraceFolder;
 use crate::page::Page;
 use crate::screen::{printable, show, tell_sentence};
 
@@ -48,6 +59,8 @@ use crate::screen::{printable, show, tell_sentence};
 const ROOT: &str = "/";
 /// How long it measures unless something else is asked for.
 const DURATION: Duration = Duration::from_secs(10);
+/// As npt does.
+const WARM_UP: u32 = 5;
 const INTERVAL: Duration = Duration::from_millis(1);
 /// The woken threads of the loop `wakeup`; those that wake them are one below.
 const WAKEUP_POLICY: Policy = Policy::Fifo(80);
@@ -73,12 +86,21 @@ struct Results {
     is_prepared: bool,
     /// How it was.
     prepared: Vec<String>,
+    /// Values as long as the limit.
+    crossing_count: u64,
+    /// The one that ended the measurement, or the longest.
+    explained: Vec<Explained>,
     fail_above: Option<Duration>,
 }
 
 impl Results {
     fn summary(&self, values: &Snapshot) -> Summary {
         Summary::of(values, &self.plan.clock)
+    }
+
+    /// A value as long as the limit has ended all loops, whether or not they had counted anything.
+    fn was_stopped(&self) -> bool {
+        self.plan.limit.is_some_and(|limit| limit.stops) && self.crossing_count > 0
     }
 
     /// A CPU whose loop counted nothing: no limit is kept there.
@@ -104,6 +126,9 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
     if arguments.restore {
         return guardian::restore(json);
     }
+    if arguments.kind == LoopKind::Program && !arguments.preflight {
+        return program::program(arguments, json);
+    }
     let allowed = cpus::allowed()
         .map_err(|error| Failure::new(format!("cannot find out which CPUs piste may use: {}", reason(&error))))?;
     let cpus = arguments
@@ -123,6 +148,9 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
     let interrupted = interruption()?;
     let mut notes = Vec::new();
     let mut plan = plan(arguments, cpus, &mut notes)?;
+    // Preparing may leave piste itself fewer CPUs than they use.
+    let loads = Loads::start(&loads_of(arguments), &load_cpus(arguments, &plan, allowed))?;
+    notes.extend(loads.iter().flat_map(Loads::notes).cloned());
     let prepared = match arguments.prepare {
         true => Some(prepare(&mut plan, &mut notes)?),
         false => {
@@ -136,8 +164,12 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
     };
     // As they are while it measures.
     let checks = check(Path::new(ROOT), &plan.cpus);
-    let loads = Loads::start(&loads_of(arguments), &load_cpus(arguments, &plan, allowed))?;
-    notes.extend(loads.iter().flat_map(Loads::notes).cloned());
+    let mut worst = plan.limit.map(|limit| worst(arguments, limit)).transpose()?;
+    if let Some(why) = worst.as_ref().and_then(Worst::why_no_recorder) {
+        notes.push(format!(
+            "no flight recorder runs, so only the kernel's counters may say what a long value was due to: {why}"
+        ));
+    }
     let mut running = Running::start(plan).map_err(Failure::new)?;
     notes.extend_from_slice(running.notes());
     if !json {
@@ -145,12 +177,17 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
     }
     let is_live = !json && arguments.histogram.is_none() && stdout().is_terminal();
     let mut live = is_live.then(Live::new);
-    while !running.wait(LOOK) {
+    let mut has_ended = false;
+    while !has_ended {
+        has_ended = running.wait(LOOK);
+        if let Some(worst) = &mut worst {
+            worst.add(running.crossings());
+        }
         // Relaxed: nothing else is said by it.
         if interrupted.load(Ordering::Relaxed) {
             running.stop();
         }
-        if let Some(live) = &mut live {
+        if let Some(live) = live.as_mut().filter(|_| !has_ended) {
             live.show(&running)?;
         }
     }
@@ -158,6 +195,7 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
         live.clear()?;
     }
     let plan = running.plan().clone();
+    let crossings_left_out = running.crossings_left_out();
     let measured = running.finish().map_err(Failure::new)?;
     let mut problems = Vec::new();
     let load = loads.map(|loads| {
@@ -178,6 +216,7 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
         problems.iter().for_each(|problem| tell_sentence(problem));
     }
     notes.extend(problems);
+    let (kept_crossings, explained) = worst.map(|worst| worst.explained(&measured)).unwrap_or_default();
     let mut all = Snapshot::default();
     measured.iter().for_each(|one| all.merge(&one.values));
     let results = Results {
@@ -190,11 +229,13 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
         load,
         is_prepared,
         prepared: steps,
+        crossing_count: kept_crossings + crossings_left_out,
+        explained,
         fail_above: arguments.fail_above,
     };
     show_results(&results, arguments, json)?;
     files.write(&results)?;
-    if let Some(cpu) = results.unmeasured() {
+    if let Some(cpu) = results.unmeasured().filter(|_| !results.was_stopped()) {
         return Err(Failure::new(format!(
             "nothing was measured on CPU {cpu}: the loop did not complete a turn; choose a longer --duration, or a real-time --policy if other threads keep the CPU"
         )));
@@ -305,6 +346,14 @@ fn command_line() -> String {
         .join(" ")
 }
 
+/// For values that will be too long, with a flight recorder of the kernel; that there is none does not keep anybody from measuring.
+fn worst(arguments: &Latency, limit: Limit) -> Result<Worst, Failure> {
+    let places = Places::for_commands()?;
+    let folder = TraceFolder::of_output(arguments.output.as_deref())?;
+    let recorder = Flight::start(places, folder, vec![]).map_err(|error| error.to_string());
+    Ok(Worst::new(recorder, limit, usize::from(arguments.worst.unwrap_or(1))))
+}
+
 fn show_results(results: &Results, arguments: &Latency, json: bool) -> Result<(), Failure> {
     let page = Page::new(&arguments.page);
     if json {
@@ -356,8 +405,49 @@ fn check_options(arguments: &Latency, json: bool) -> Result<(), Failure> {
     if arguments.from.is_some() && arguments.kind != LoopKind::Wakeup {
         return only("--from", "wakeup");
     }
-    if arguments.threshold.is_some() && arguments.kind != LoopKind::Gaps {
-        return only("--threshold", "gaps");
+    let of_programs = [
+        ("--event", arguments.event.is_some()),
+        ("--end-event", arguments.end_event.is_some()),
+    ];
+    let of_loops = [
+        ("--cpus", arguments.cpus.is_some()),
+        ("--policy", arguments.policy.is_some()),
+        ("--loops", arguments.loops.is_some()),
+        ("--warm-up", arguments.warm_up.is_some()),
+        ("--clock", arguments.clock != ClockOption::Auto),
+        ("--fail-above", arguments.fail_above.is_some()),
+        ("--histogram", arguments.histogram.is_some()),
+        ("--hdr", arguments.hdr.is_some()),
+        ("--hdr-log", arguments.hdr_log.is_some()),
+        ("--svg", arguments.svg.is_some()),
+        ("--html", arguments.html.is_some()),
+        ("--load", !arguments.load.is_empty()),
+        ("--prepare", arguments.prepare),
+    ];
+    let given =
+        |options: &[(&'static str, bool)]| options.iter().find(|(_, is_given)| *is_given).map(|(name, _)| *name);
+    match arguments.kind {
+        LoopKind::Program => {
+            if let Some(option) = given(&of_loops) {
+                let sentence = format!("{option} does not work with program, where piste runs no loop of its own");
+                return Err(Failure::with_status(sentence, USAGE));
+            }
+        }
+        _ => {
+            if let Some(option) = given(&of_programs) {
+                return only(option, "program");
+            }
+        }
+    }
+    if arguments.threshold.is_some() && is_traced {
+        return only("--threshold", "npt, timer, wakeup, gaps or program");
+    }
+    if arguments.worst.is_some() && matches!(arguments.kind, LoopKind::Gaps | LoopKind::Program) {
+        return only("--worst", "npt, timer or wakeup");
+    }
+    if arguments.output.is_some() && (arguments.threshold.is_none() || arguments.kind == LoopKind::Gaps) {
+        let sentence = "--output is the folder for the flight recorder's snapshot; it works only with --threshold, and not with the loop gaps";
+        return Err(Failure::with_status(sentence, USAGE));
     }
     if arguments.clock != ClockOption::Auto && (arguments.kind == LoopKind::Timer || is_traced) {
         return only("--clock", "npt, gaps or wakeup; the others read CLOCK_MONOTONIC");
@@ -404,6 +494,7 @@ fn plan(arguments: &Latency, cpus: Vec<u32>, notes: &mut Vec<String>) -> Result<
                 Clock::choose(choice, root).map_err(Failure::new)?,
             )
         }
+        LoopKind::Program => unreachable!("piste runs no loop"),
     };
     notes.extend(
         clock
@@ -411,15 +502,22 @@ fn plan(arguments: &Latency, cpus: Vec<u32>, notes: &mut Vec<String>) -> Result<
             .iter()
             .map(|why| format!("{why}; the loop reads CLOCK_MONOTONIC")),
     );
+    let limit = arguments.threshold.filter(|_| arguments.kind != LoopKind::Gaps);
+    let limit = limit.map(|from| Limit {
+        from,
+        stops: arguments.worst.is_none(),
+    });
+    let has_no_end = arguments.loops.is_none() && !limit.is_some_and(|limit| limit.stops);
     Ok(Plan {
         // Which one is known when the machine is prepared.
         policy: Policy::Other,
         kind,
         cpus,
         clock,
-        duration: arguments.duration.or(arguments.loops.is_none().then_some(DURATION)),
+        duration: arguments.duration.or(has_no_end.then_some(DURATION)),
         loops: arguments.loops,
-        warm_up: arguments.warm_up,
+        warm_up: arguments.warm_up.unwrap_or(WARM_UP),
+        limit,
         histogram_us: arguments.histogram.unwrap_or(0) as usize,
         join: Vec::new(),
         root: root.to_owned(),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use piste_latency::{Cause, ClockKind, FrequencySource, Gap, Gaps, Loop, Measured, Summary, cpus};
+use piste_latency::{Cause, ClockKind, FrequencySource, Gap, Gaps, Loop, Measured, Seen, Summary, cpus};
 
 use super::load::Busy;
 use super::{Results, settings};
@@ -50,6 +50,7 @@ pub(super) fn text(results: &Results, width: Width) -> String {
         text.push('\n');
         text += &longest_gaps(results, threshold, width);
     }
+    text += &crossings(results, width);
     if let Some(busy) = &results.load {
         text.push('\n');
         text += &load(busy, width);
@@ -66,7 +67,11 @@ pub(super) fn text(results: &Results, width: Width) -> String {
 
 /// What was measured, and how.
 fn heading(results: &Results) -> String {
-    let stopped = if results.was_interrupted { ", stopped early" } else { "" };
+    let stopped = if results.was_interrupted || results.was_stopped() {
+        ", stopped early"
+    } else {
+        ""
+    };
     format!(
         "{} on {} for {}{stopped}; policy {}; clock {}",
         styled(STRONG, what(results)),
@@ -170,6 +175,33 @@ fn rows_of(rows: Vec<(Cell, Summary)>, width: Width) -> String {
         ]);
     }
     columns.lines(0, width)
+}
+
+/// How many values were as long as the limit, and how many of them are explained; absent if there is no limit.
+pub(super) fn crossings_heading(results: &Results) -> Option<String> {
+    let limit = results.plan.limit?;
+    let from = short(limit.from);
+    let of_length = || {
+        format!(
+            "{} of {from} or longer",
+            counted(results.crossing_count as i64, "value")
+        )
+    };
+    Some(match results.explained.len() as u64 {
+        0 => format!("no value was {from} or longer"),
+        _ if limit.stops => format!("stopped at the first value of {from} or longer"),
+        shown if shown < results.crossing_count => format!("{}, the longest {shown} of them", of_length()),
+        _ => of_length(),
+    })
+}
+
+/// Values as long as the limit, and what they were due to.
+fn crossings(results: &Results, width: Width) -> String {
+    let Some(heading) = crossings_heading(results) else {
+        return String::new();
+    };
+    let explained: Vec<String> = results.explained.iter().map(|one| one.text(width)).collect();
+    format!("\n{heading}\n{}", explained.join("\n"))
 }
 
 /// What happened to wake-ups besides their latency, as sentences without their ends.
@@ -394,7 +426,7 @@ fn longest_gaps(results: &Results, threshold: Duration, width: Width) -> String 
             format!("{:.6} s", results.plan.clock.ns(gap.begin as f64) / 1e9).into(),
             measured.cpu.to_string().into(),
             Cell::styled(STRONG, time(results.plan.clock.ns(gap.ticks as f64))),
-            meanwhile(measured, gap).into(),
+            meanwhile(measured, &gap.seen).into(),
         ]);
     }
     let shown = match total as usize > gaps.len() {
@@ -410,8 +442,7 @@ fn longest_gaps(results: &Results, threshold: Duration, width: Width) -> String 
 }
 
 /// All that was counted in a gap.
-pub(super) fn meanwhile(measured: &Measured, gap: &Gap) -> String {
-    let seen = &gap.seen;
+pub(super) fn meanwhile(measured: &Measured, seen: &Seen) -> String {
     let mut parts = Vec::new();
     let mut add = |number: u64, what: &str| {
         if number > 0 {
@@ -424,7 +455,7 @@ pub(super) fn meanwhile(measured: &Measured, gap: &Gap) -> String {
     if let Some(part) = parts.iter_mut().find(|part| part.ends_with("switchs")) {
         *part = part.replace("switchs", "switches");
     }
-    if let Some(name) = interrupt_name(measured, gap)
+    if let Some(name) = interrupt_name(measured, seen)
         && let Some(part) = parts.iter_mut().find(|part| part.contains("interrupt"))
     {
         *part += &format!(" ({name})");
@@ -439,8 +470,8 @@ pub(super) fn meanwhile(measured: &Measured, gap: &Gap) -> String {
 }
 
 /// The interrupt that came most often.
-pub(super) fn interrupt_name<'m>(measured: &'m Measured, gap: &Gap) -> Option<&'m str> {
-    let place = gap.seen.interrupt?;
+pub(super) fn interrupt_name<'m>(measured: &'m Measured, seen: &Seen) -> Option<&'m str> {
+    let place = seen.interrupt?;
     measured.interrupt_names.get(usize::from(place)).map(String::as_str)
 }
 

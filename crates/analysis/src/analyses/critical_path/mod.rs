@@ -2,6 +2,7 @@
 //! Which threads and devices a thread's time depends on: its critical path. graph.rs keeps what threads did, walk.rs finds the way through
 //! it.
 
+pub mod delay;
 mod graph;
 #[cfg(test)]
 #[path = "../../../tests/unit/analyses/critical_path/tests.rs"]
