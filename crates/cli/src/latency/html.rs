@@ -187,8 +187,15 @@ fn figures(results: &Results) -> Markup {
                 }
             }
         }
-        @for sentence in report::wake_ups(results) { p { (sentence) "." } }
+        @for sentence in report::wake_ups(results) { p { (begun(&sentence)) "." } }
     }
+}
+
+/// A sentence with its first letter as a capital.
+fn begun(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 /// The colours of the curves.

@@ -102,7 +102,8 @@ impl Axis {
         let per_decade = (self.end - self.begin).abs() / (self.max / self.min).log10();
         // As many of a decade as have room.
         let steps: &[f64] = match per_decade {
-            room if room * 0.17 >= label_min => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
+            // By the logarithm of the smallest factor between two of them.
+            room if room * 0.096 >= label_min => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
             room if room * 0.3 >= label_min => &[1.0, 2.0, 5.0],
             room if room * 0.47 >= label_min => &[1.0, 3.0],
             _ => &[1.0],
