@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The measured programs, in C: building them, and asking them for rounds (measured/rounds.h)."""
+"""The measured programs, in C: building them, and asking them for rounds (crates/bench/src/measured/rounds.h)."""
 
 import contextlib
 import os
@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import processes
 
 SOURCES = pathlib.Path(__file__).resolve().parent / "measured"
+# Those that `piste bench` has, too.
+SHARED = SOURCES.parent.parent / "crates" / "bench" / "src" / "measured"
+ROUNDS = ["rounds.c", "counters.c"]
 # A loop of a few instructions takes twice as long where it happens to lie across two cache lines.
 CFLAGS = ["-std=gnu11", "-O2", "-falign-loops=64", "-g", "-Wall", "-Wextra"]
 
@@ -33,23 +36,23 @@ def build(tree: pathlib.Path, tracers: list[str]) -> Built:
     """Builds the programs of those tracers into the build tree `tree`."""
     flags = {
         "Piste": [f"-I{tree}/include", f"-L{tree}/lib", f"-Wl,-rpath,{tree}/lib", "-lpiste"],
-        "LTTng-UST": [f"-I{SOURCES}", "-llttng-ust", "-llttng-ust-common", "-ldl"],
+        "LTTng-UST": [f"-I{SOURCES}", f"-I{SHARED}", "-llttng-ust", "-llttng-ust-common", "-ldl"],
     }
     sources = {"Piste": ["piste.c"], "LTTng-UST": ["lttng.c", "lttng-formatted.c"]}
     define = {"Piste": ["-DPISTE"], "LTTng-UST": ["-DLTTNG"]}
     folder = tree / "bench"
     folder.mkdir(exist_ok=True)
     return Built(
-        floor=compile_program(folder / "floor", ["floor.c", "rounds.c"], ["-lpthread"]),
-        prototype=compile_program(folder / "prototype", ["prototype.c", "rounds.c"], ["-lpthread"]),
+        floor=compile_program(folder / "floor", ["floor.c", *ROUNDS], ["-lpthread"]),
+        prototype=compile_program(folder / "prototype", ["prototype.c", *ROUNDS], ["-lpthread"]),
         start=compile_program(folder / "start", ["start.c"], []),
-        calls=compile_program(folder / "calls", ["calls.c", "rounds.c"], ["-lpthread"]),
+        calls=compile_program(folder / "calls", ["calls.c", *ROUNDS], ["-lpthread"]),
         splice=compile_program(folder / "splice", ["splice.c"], ["-lpthread"]),
         attack=compile_program(folder / "attack", ["attack.c"], [f"-I{tree}/include", "-lpthread"]),
         paced=compile_program(folder / "paced", ["paced.c"], flags["Piste"]),
         events={
             tracer: compile_program(
-                folder / f"events-{tracer}", [*sources[tracer], "rounds.c"], [*flags[tracer], "-lpthread"]
+                folder / f"events-{tracer}", [*sources[tracer], *ROUNDS], [*flags[tracer], "-lpthread"]
             )
             for tracer in tracers
         },
@@ -63,7 +66,8 @@ def build(tree: pathlib.Path, tracers: list[str]) -> Built:
 
 def compile_program(program: pathlib.Path, sources: list[str], flags: list[str]) -> pathlib.Path:
     compiler = os.environ.get("CC", "cc")
-    processes.command([compiler, *CFLAGS, "-o", program, *(SOURCES / source for source in sources), *flags])
+    paths = [next(folder / source for folder in (SOURCES, SHARED) if (folder / source).exists()) for source in sources]
+    processes.command([compiler, *CFLAGS, "-o", program, *paths, *flags])
     return program
 
 
@@ -95,7 +99,7 @@ class Program:
         return answer
 
     def round(self, variant: str, count: int, warm_up: int = 0) -> Elapsed:
-        cpu_ns, wall_ns = self.ask(f"{variant} {warm_up} {count}").split()
+        cpu_ns, wall_ns = self.ask(f"round {variant} {warm_up} {count}").split()[:2]
         return Elapsed(int(cpu_ns) / count, int(wall_ns) / count)
 
     def __enter__(self) -> "Program":

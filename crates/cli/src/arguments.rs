@@ -9,6 +9,7 @@
 //! - [`web`]: those of `web`
 //! - [`report`]: those of `report`
 //! - [`top`]: those of `top`
+//! - [`bench`]: those of `bench`
 //! - [`latency`]: those of `latency`
 //! - [`tracking`]: those of `track` and `untrack`
 //! - [`triggers`]: those of `add-trigger`, `list-triggers`, `remove-trigger` and `listen`
@@ -20,6 +21,7 @@
 //! - here: all others
 
 mod analysis;
+mod bench;
 mod events;
 mod groups;
 mod latency;
@@ -44,6 +46,7 @@ use clap::builder::Styles;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 pub(crate) use self::analysis::{Analyze, Diff, Insights, PeriodsOptions};
+pub(crate) use self::bench::{Bench, BenchAction};
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
 pub(crate) use self::latency::{ClockOption, GenerateLoad, Latency, LoadChoice, LoopKind, PolicyChoice};
 pub(crate) use self::probes::ProbeOptions;
@@ -155,6 +158,7 @@ pub(crate) enum Command {
     Diff(Diff),
     Query(Query),
     Latency(Box<Latency>),
+    Bench(Box<Bench>),
     /// Check what tracing needs on this system, and show fixes
     ///
     /// Exit status: 0, or 1 if something is missing.

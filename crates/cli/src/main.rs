@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `piste` command. Here: arguments to commands, failures to sentences and exit statuses. Each command is a file:
-//! record.rs, session.rs, rules.rs, list.rs, status.rs, doctor.rs, those of triggers in trigger/, `latency` in latency/; what they show together is summary.rs.
+//! record.rs, session.rs, rules.rs, list.rs, status.rs, doctor.rs, those of triggers in trigger/, `latency` in latency/, `bench` in bench/; what they show together is summary.rs.
 //! They work through `piste_control`. view.rs and stats.rs
 //! read traces, with `piste_trace`.
 
 mod analyze;
 mod arguments;
 mod attendant;
+mod bench;
 mod call_stack;
 mod channel_options;
 mod channels;
@@ -135,6 +136,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Latency(arguments) => latency::latency(&arguments, json),
         Command::GenerateLoad(arguments) => latency::generate_load(&arguments),
         Command::LatencyGuardian => latency::guard(),
+        Command::Bench(arguments) => bench::bench(&arguments, json),
         Command::Query(query) => query::query(&query, json),
         Command::Doctor(pager) => return doctor::doctor(&Page::of_text(&pager), json),
         Command::Version => version::version(json),

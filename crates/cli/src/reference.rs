@@ -15,7 +15,7 @@ use crate::{preload, preset};
 const PAGE: &str = include_str!("../../../docs/reference/cli.md");
 
 /// The heading above a table of options, the table's first cell, and the commands that have them.
-const TABLES: [(&str, &str, &[&str]); 8] = [
+const TABLES: [(&str, &str, &[&str]); 9] = [
     ("Reading traces", "option", &["view", "stats", "trim", "export"]),
     ("Reading traces", "option of `view`", &["view"]),
     ("Channel options", "option", &["enable-channel"]),
@@ -24,6 +24,7 @@ const TABLES: [(&str, &str, &[&str]); 8] = [
     ("`piste strace`", "option", &["strace"]),
     ("`piste top`", "option", &["top"]),
     ("`piste latency`", "option", &["latency"]),
+    ("`piste bench`", "option", &["bench"]),
 ];
 
 /// What has its values elsewhere: in the line of the command, and in docs/reference/query.md.

@@ -51,6 +51,18 @@ impl Places {
         })
     }
 
+    /// The places of a pisted whose `$PISTE_RUNDIR` is that folder.
+    ///
+    /// # Errors
+    /// [`Error::RunFolder`] when the folder's path is too long for a socket in it.
+    pub fn at(run_folder: &Path) -> Result<Places, Error> {
+        Places::find(Surroundings {
+            run_folder_setting: Some(run_folder.into()),
+            uid: rustix::process::getuid().as_raw(),
+            has_user_folder: false,
+        })
+    }
+
     /// The places of the pisted that commands talk to. They are those under `$PISTE_RUNDIR` if it is set. Otherwise they are root's, if its pisted
     /// runs and this user may control it, as members of the group `tracing` may; and else the user's own.
     ///

@@ -208,6 +208,7 @@ fn lists(place: &Workplace, printed: &Printed) {
     printed.run(place, "version", &["version"]);
     printed.run(place, "checks", &["doctor"]);
     latency(place, printed);
+    bench(place, printed);
 }
 
 /// Each loop, and the settings alone.
@@ -227,6 +228,19 @@ fn latency(place: &Workplace, printed: &Printed) {
     let program = "latency program --event a:b --end-event a:c --threshold 1s --duration 1ms --output never";
     printed.run(place, "latency_program", &program.split(' ').collect::<Vec<_>>());
     printed.run(place, "latency_preflight", &["latency", "--preflight"]);
+}
+
+/// What can be measured, a result with rows of both kinds, and the result compared with itself.
+fn bench(place: &Workplace, printed: &Printed) {
+    printed.run(place, "bench_list", &["bench", "--list"]);
+    let result = place.path("bench.json");
+    let peers = ["floor", "piste", "tracefs", "--quick", "-o", text(&result)];
+    printed.run(place, "bench", &[&["bench"], &peers[..]].concat());
+    printed.run(
+        place,
+        "bench_comparison",
+        &["bench", "compare", text(&result), text(&result)],
+    );
 }
 
 /// A recording of a program and the kernel.

@@ -41,7 +41,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "export",
         ],
     ),
-    ("Measure this machine", &["latency"]),
+    ("Measure this machine", &["latency", "bench"]),
     ("System", &["doctor", "version", "completions"]),
 ];
 

@@ -26,6 +26,7 @@ use piste_trace::{Finding, Findings, Trace};
 use serde::Serialize;
 
 use self::account::{Account, Subject, timed};
+pub(crate) use self::page::{POLICY, STYLE};
 use crate::arguments::Report;
 use crate::failure::{Failure, USAGE};
 use crate::quantity::{counted, size};

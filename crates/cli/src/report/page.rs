@@ -22,7 +22,7 @@ use crate::traces::{is_loss, sentence};
 
 pub(crate) const STYLE: &str = include_str!("report.css");
 /// Only this style is allowed, and nothing else: no scripts, no requests. The suite checks it (tests/suite/tests/report.rs).
-const POLICY: &str = "default-src 'none'; style-src 'sha256-5ZKF5r3aWHmzJVzBFWtRohaZ5lYPWgqapHT3DnLvUAI='; base-uri 'none'; form-action 'none'";
+pub(crate) const POLICY: &str = "default-src 'none'; style-src 'sha256-5ZKF5r3aWHmzJVzBFWtRohaZ5lYPWgqapHT3DnLvUAI='; base-uri 'none'; form-action 'none'";
 
 /// Longer texts are shortened.
 const TEXT_MAX: usize = 160;

@@ -8,6 +8,8 @@
 #if !defined(BENCH_LTTNG_EVENT_H) || defined(LTTNG_UST_TRACEPOINT_HEADER_MULTI_READ)
 #define BENCH_LTTNG_EVENT_H
 
+#include "rounds.h"
+
 #include <lttng/tracepoint.h>
 #include <stdint.h>
 
@@ -19,6 +21,8 @@ LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, number, bench, contexts, LTTNG_UST_TP
 LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, number, bench, disk, LTTNG_UST_TP_ARGS(int32_t, v))
 LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, number, bench, filtered, LTTNG_UST_TP_ARGS(int32_t, v))
 
+LTTNG_UST_TRACEPOINT_EVENT(bench, payload, LTTNG_UST_TP_ARGS(const uint8_t *, bytes),
+                           LTTNG_UST_TP_FIELDS(lttng_ust_field_array(uint8_t, bytes, bytes, PAYLOAD_BYTES)))
 LTTNG_UST_TRACEPOINT_EVENT(bench, array, LTTNG_UST_TP_ARGS(const uint64_t *, words),
                            LTTNG_UST_TP_FIELDS(lttng_ust_field_array(uint64_t, words, words, 8)))
 LTTNG_UST_TRACEPOINT_EVENT(

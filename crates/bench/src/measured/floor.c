@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What an event costs at least. A tracer cannot be cheaper than reading the clock and storing the record; these loops do only
- * that, into a buffer of the size of the tracers' rings, with no safety at all: no threads, no signals, no reader. And what people
- * write who have no tracer: fprintf.
+ * that, into a buffer of the size of the tracers' rings, with no safety at all: no threads, no signals, no reader. Beside them the loop with nothing
+ * in it, what people write who have no tracer (fprintf), and a reference that shows how fast the CPU is at the moment.
  */
 #include "rounds.h"
 
@@ -16,7 +16,7 @@
 #define RING_BYTES (1u << 20)
 #define EVENT_ID   1u
 
-static _Alignas(4096) uint8_t ring[RING_BYTES + 128];
+static _Alignas(4096) uint8_t ring[RING_BYTES + PAYLOAD_BYTES + 128];
 static volatile uint64_t position; /* In memory, as any record of what was written must be. */
 static FILE *nowhere;
 
@@ -54,6 +54,17 @@ static inline void store_number(int32_t value)
 	memcpy(place + sizeof(header), &value, sizeof(value));
 }
 
+/* As many bytes of fields as the program was compiled for, with the next record aligned. */
+static inline void store_payload(void)
+{
+	static const uint8_t bytes[PAYLOAD_BYTES] = {1};
+	uint32_t header = (uint32_t)(ticks() << 5) | EVENT_ID;
+	uint8_t *place = space((sizeof(header) + PAYLOAD_BYTES + 7) / 8 * 8);
+
+	memcpy(place, &header, sizeof(header));
+	memcpy(place + sizeof(header), bytes, PAYLOAD_BYTES);
+}
+
 /* 64 bytes of fields, and the header, which takes 8 with the next record's alignment. */
 static inline void store_words(uint64_t value)
 {
@@ -84,15 +95,29 @@ static inline void store_survey(uint32_t value)
 
 static volatile uint64_t read_clock;
 
+/* Each step needs the result of the one before, and nothing else: it takes as long as the CPU's clock makes it. */
+static void run_reference(uint64_t count)
+{
+	uint64_t number = count | 1;
+
+	for (uint64_t step = 0; step < count; step++) {
+		number *= 0x9e3779b97f4a7c15u;
+		__asm__ volatile("" : "+r"(number));
+	}
+}
+
+VARIANT(record_none, __asm__ volatile("" : : "r"(event)))
 VARIANT(record_clock, read_clock = ticks())
 VARIANT(record_floor, store_number((int32_t)event))
+VARIANT(record_payload, store_payload())
 VARIANT(record_floor_words, store_words(event))
 VARIANT(record_survey, store_survey((uint32_t)event))
 VARIANT(record_fprintf, fprintf(nowhere, "v %d\n", (int)event))
 
 static const struct variant variants[] = {
-        {"clock", record_clock},   {"floor", record_floor},     {"floor_words", record_floor_words},
-        {"survey", record_survey}, {"fprintf", record_fprintf},
+        {"none", record_none},       {"reference", run_reference},        {"clock", record_clock},
+        {"floor", record_floor},     {"floor_words", record_floor_words}, {"survey", record_survey},
+        {"fprintf", record_fprintf}, {"payload", record_payload},
 };
 
 int main(int argument_count, char **arguments)

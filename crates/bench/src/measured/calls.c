@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * System calls in a loop: what is added to them is the tracer's. One that does next to nothing, and three that read a file, of which one takes its
- * name. See bench/kernel_events.py.
+ * name. See
+ * crates/bench/src/peers and bench/kernel_events.py.
  */
 #define _GNU_SOURCE
 #include "rounds.h"

@@ -1,22 +1,33 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the measured programs have in common: they run rounds on request, so that the driver (bench/run) can interleave the rounds of
- * several programs. A program has variants, each a loop over one kind of event.
+ * What the measured programs have in common: they measure on request, so that the driver (crates/bench/src/run.rs, bench/run) can interleave the
+ * rounds of several programs. A program has variants, each a loop over one kind of event.
+ *
+ * Requests are lines on standard input; each is answered by a line on standard output.
+ *
+ *     about                             what this program can count: "TICK_HZ COUNTER... [- WHY]"; WHY other counters are missing
+ *     round VARIANT WARM_UP COUNT       records WARM_UP events unmeasured, then COUNT events: "CPU_NS WALL_NS NAME=COUNT..."
+ *     samples VARIANT WARM_UP COUNT     the same, and measures each event alone: "NS...", with a "!" behind those that were interrupted
+ *
+ * The first argument of the program is the number of threads that run a round at the same time, each on a CPU of its own. Times are
+ * then their mean, counts their sum. The first thread is the one that answers, and the only one that takes samples.
  */
 #ifndef BENCH_ROUNDS_H
 #define BENCH_ROUNDS_H
 
 #include <stdint.h>
 
+/* Of the variant `payload`. */
+#ifndef PAYLOAD_BYTES
+#define PAYLOAD_BYTES 4
+#endif
+
 struct variant {
 	const char *name;
 	void (*record)(uint64_t count);
 };
 
-/* Reads lines "VARIANT WARM_UP COUNT" from standard input. For each it records WARM_UP events unmeasured, then COUNT events, and writes
- * a line "CPU WALL" with the nanoseconds that the COUNT events took. The first argument of the program is the number of threads
- * that each do so at the same time, each on a CPU of its own; the times are then their mean. The first thread is the one that calls.
- * Returns the program's exit status. */
+/* Serves requests until standard input ends. Returns the program's exit status. */
 int serve_rounds(int argument_count, char **arguments, const struct variant *variants, uint32_t variant_count);
 
 #define SERVE_ROUNDS(variants)                                                                                         \

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an event costs with each tracer that this machine has, with one method for all: the survey of Gebai and Dagenais (2018) as a program.
+//!
+//! A tracer that is measured is a *peer*: a small file in `peers` that finds it, prepares it, checks that it recorded something, and removes
+//! everything afterwards. What is measured is a program in C (`measured`), which is compiled here and then measures on request, so that
+//! the rounds of all peers take turns.
+//!
+//! - [`Plan`], [`run`]: what is measured; the order of it all
+//! - [`Report`]: the figures, as they are kept in files; `summary`: how they come from what the programs said
+//! - [`compare`]: which differences between two reports are real; `statistics`: intervals
+//! - [`peers`]: what can be measured; `workshop`: the compiler, and the folder for everything that is made
+//! - `pisted`: the sessions of our own tracer
+//! - `program`: a measured program that runs; `processes`: other programs; `instance`: tracefs
+//! - `machine`: what is measured on, and whether it is slowed down
+//!
+//! Whoever shows the results (crates/cli) knows nothing of tracers.
+
+pub mod compare;
+mod error;
+mod instance;
+mod machine;
+pub mod peers;
+mod pisted;
+mod processes;
+mod program;
+pub mod report;
+mod run;
+mod statistics;
+mod summary;
+mod workshop;
+
+pub use error::{Absence, Error};
+pub use report::Report;
+pub use run::{Plan, Scale, Step, is_known, run};

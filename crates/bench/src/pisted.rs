@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A pisted of its own, in a run folder of its own, from the installation that `piste` is of; and what a trace contains, which `piste` reads.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use piste_control::interface::VarlinkClientInterface;
+use piste_control::{Client, Places};
+use piste_reason::reason;
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::processes::{Daemon, output_of};
+use crate::workshop::Workshop;
+
+/// If this process is killed, the sessions end, and a pisted without sessions ends after so long.
+const IDLE_S: &str = "10";
+
+/// Ends with this value, and all its sessions too.
+pub(crate) struct Pisted {
+    piste: PathBuf,
+    run_folder: PathBuf,
+    _daemon: Daemon,
+}
+
+impl Pisted {
+    /// Starts one with its run folder in `folder`, which is made.
+    pub(crate) fn start(workshop: &Workshop, folder: &Path) -> Result<Pisted, Error> {
+        let run_folder = folder.join("run");
+        let mut maker = DirBuilder::new();
+        maker
+            .recursive(true)
+            .mode(0o700)
+            .create(&run_folder)
+            .map_err(|error| Error::new(format!("cannot create {}: {}", run_folder.display(), reason(&error))))?;
+        let mut command = Command::new(workshop.piste.with_file_name("pisted"));
+        command
+            .args(["--exit-when-idle", IDLE_S])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        let mut daemon = Daemon::start(in_run_folder(&mut command, &run_folder))?;
+        let socket = run_folder.join("control.sock");
+        daemon.wait_until(&workshop.patience, "pisted listens", || socket.exists())?;
+        Ok(Pisted {
+            piste: workshop.piste.clone(),
+            run_folder,
+            _daemon: daemon,
+        })
+    }
+
+    /// Creates a session that ends with this process, however that ends.
+    pub(crate) fn create(&self, name: &str, output: &Path, snapshot: bool) -> Result<(), Error> {
+        let output = Some(output.to_string_lossy().into_owned());
+        let created = Places::at(&self.run_folder).and_then(|places| {
+            let mut client = Client::connect(&places)?;
+            let mut session =
+                client
+                    .calls()
+                    .create_session(Some(name.into()), output, snapshot, None, None, Some(true));
+            Ok(session.call().map(drop)?)
+        });
+        created.map_err(|error| Error::new(format!("cannot create a session: {error}")))
+    }
+
+    /// Runs `piste`, and returns what it prints.
+    pub(crate) fn piste(&self, arguments: &[&str]) -> Result<String, Error> {
+        let mut command = Command::new(&self.piste);
+        output_of(self.environment(command.args(arguments)))
+    }
+
+    /// The same with `--json`.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Result<Value, Error> {
+        parse(&self.piste(&[&["--json"], arguments].concat())?)
+    }
+
+    /// Lets a command find this pisted.
+    pub(crate) fn environment<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        in_run_folder(command, &self.run_folder)
+    }
+}
+
+impl Drop for Pisted {
+    fn drop(&mut self) {
+        // A session would be continued by the next pisted in this folder, and the kernel's part of it would stay.
+        let _ = self.piste(&["destroy", "--all"]);
+    }
+}
+
+fn in_run_folder<'a>(command: &'a mut Command, run_folder: &Path) -> &'a mut Command {
+    command
+        .env("PISTE_RUNDIR", run_folder)
+        .env_remove("PISTE_RECORD")
+        .env_remove("PISTE_LIBDIR")
+}
+
+fn parse(text: &str) -> Result<Value, Error> {
+    serde_json::from_str(text).map_err(|error| Error::new(format!("piste printed what is no JSON: {error}")))
+}
+
+/// How many events of each name a trace contains, Piste's or LTTng's.
+pub(crate) fn events_in(workshop: &Workshop, trace: &Path) -> Result<BTreeMap<String, u64>, Error> {
+    let mut command = Command::new(&workshop.piste);
+    let stats = parse(&output_of(command.args(["--json", "stats"]).arg(trace))?)?;
+    let events = stats["by_event"].as_array().into_iter().flatten();
+    let event = |event: &Value| Some((event["name"].as_str()?.to_owned(), event["count"].as_u64()?));
+    Ok(events.filter_map(event).collect())
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rounds of programs whose events are recorded: all tracers record all the time, and their programs take turns.
+
+use std::collections::BTreeMap;
+
+use super::reference::Reference;
+use super::{Kept, Load, Pass, Plan, Ready, Run, SAMPLE_WARM_UP, When, quickest_ns};
+use crate::error::Error;
+use crate::peers::{EventSession, EventTracer, PAYLOAD_BYTES};
+use crate::program::Program;
+use crate::workshop::Workshop;
+
+/// There are at most so many times as many passes as are wanted.
+const PASSES_MAX: u32 = 2;
+
+/// A peer whose tracer records, with its programs. They end before the tracer does.
+struct Live<'w> {
+    /// Its place in [`Run::events`].
+    index: usize,
+    programs: BTreeMap<Load, Program>,
+    session: Box<dyn EventSession + 'w>,
+}
+
+impl<'w> Live<'w> {
+    fn start(
+        index: usize,
+        ready: &Ready<dyn EventTracer>,
+        workshop: &'w Workshop,
+        plan: &Plan,
+    ) -> Result<Live<'w>, Error> {
+        let session = ready.tracer.start(workshop)?;
+        let mut programs = BTreeMap::new();
+        for payload_bytes in [PAYLOAD_BYTES].iter().chain(&plan.payloads) {
+            for threads in &plan.threads {
+                let load = Load {
+                    threads: *threads,
+                    payload_bytes: *payload_bytes,
+                };
+                if let Some(command) = session.program(load.payload_bytes) {
+                    programs.insert(load, Program::start(command, load.threads, &workshop.patience)?);
+                }
+            }
+        }
+        Ok(Live {
+            index,
+            programs,
+            session,
+        })
+    }
+}
+
+/// What is done with a peer that is live.
+type Work<'r, 'p> = &'r mut dyn FnMut(&mut Run<'p>, &mut Live<'p>) -> Result<(), Error>;
+
+impl<'p> Run<'p> {
+    pub(super) fn measure_events(
+        &mut self,
+        repetition: u32,
+        reference: &mut Reference,
+        percent: &mut dyn FnMut(u32),
+    ) -> Result<(), Error> {
+        let mut live = self.start_events()?;
+        let wanted = self.plan.scale.rounds;
+        // The first pass touches the memory of the rings for the first time, and shows how many events a round may have.
+        self.with_each(&mut live, &mut |run, live| run.rounds_of(live, None))?;
+        let mut passes: Vec<Pass> = Vec::new();
+        let mut done = 0;
+        while done < wanted && (passes.len() as u32) < wanted * PASSES_MAX && !live.is_empty() {
+            percent(done * 100 / wanted);
+            let watch = reference.begin()?;
+            let pass = self.outcome.passes.len();
+            // Whatever happens next, the rounds of this pass have their place.
+            self.outcome.passes.push(watch.pass());
+            let when = When { repetition, pass };
+            self.with_each(&mut live, &mut |run, live| run.rounds_of(live, Some(when)))?;
+            self.outcome.passes[pass] = reference.end(&watch)?;
+            passes.push(self.outcome.passes[pass]);
+            let quickest = quickest_ns(&self.outcome.passes);
+            done = passes.iter().filter(|pass| !pass.is_disturbed(quickest)).count() as u32;
+        }
+        self.with_each(&mut live, &mut Run::sample_events)?;
+        self.with_each(&mut live, &mut Run::check_events)
+    }
+
+    fn start_events(&mut self) -> Result<Vec<Live<'p>>, Error> {
+        let mut live = Vec::new();
+        for (index, ready) in self.events.iter().enumerate() {
+            if self.outcome.has_failed(ready.peer) {
+                continue;
+            }
+            let started = Live::start(index, ready, self.workshop, self.plan);
+            live.extend(self.outcome.attempt(ready.peer, started)?);
+        }
+        Ok(live)
+    }
+
+    /// Does something with each peer; those with which it fails are ended.
+    fn with_each(&mut self, live: &mut Vec<Live<'p>>, work: Work<'_, 'p>) -> Result<(), Error> {
+        let mut place = 0;
+        while place < live.len() {
+            let done = work(self, &mut live[place]);
+            let peer = self.events[live[place].index].peer;
+            match self.outcome.attempt(peer, done)? {
+                Some(()) => place += 1,
+                None => drop(live.remove(place)),
+            }
+        }
+        Ok(())
+    }
+
+    /// A round of each row; kept if it is known when it is.
+    fn rounds_of(&mut self, live: &mut Live<'p>, when: Option<When>) -> Result<(), Error> {
+        let ready = &self.events[live.index];
+        for kind in &ready.rows {
+            for (load, program) in &mut live.programs {
+                let Some(variant) = kind.variant_with(load.payload_bytes) else {
+                    continue;
+                };
+                let size = match self.sizes.get(&(kind.name, *load)) {
+                    Some(size) => *size,
+                    None => program.events_in(variant, self.plan.scale.round_ns, kind.events_max)?,
+                };
+                self.sizes.insert((kind.name, *load), size);
+                let round = program.round(variant, size)?;
+                if let Some(when) = when {
+                    let series = self.outcome.series(ready.peer, kind, *load);
+                    series.rounds.push(Kept { when, round });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Of one thread, with each payload.
+    fn sample_events(&mut self, live: &mut Live<'p>) -> Result<(), Error> {
+        let ready = &self.events[live.index];
+        for kind in &ready.rows {
+            for (load, program) in live.programs.iter_mut().filter(|(load, _)| load.threads == 1) {
+                if let Some(variant) = kind.variant_with(load.payload_bytes) {
+                    let warm_up = SAMPLE_WARM_UP.min(kind.events_max);
+                    let samples = program.samples(variant, warm_up, self.plan.scale.samples)?;
+                    self.outcome.series(ready.peer, kind, *load).samples.extend(samples);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A tracer that records nothing would be fast.
+    fn check_events(&mut self, live: &mut Live<'p>) -> Result<(), Error> {
+        let ready = &self.events[live.index];
+        for kind in ready.rows.iter().filter(|kind| kind.records) {
+            for load in live.programs.keys() {
+                if let Some(variant) = kind.variant_with(load.payload_bytes) {
+                    let recorded = live.session.recorded(variant)?;
+                    self.outcome.series(ready.peer, kind, *load).add_recorded(recorded);
+                }
+            }
+        }
+        Ok(())
+    }
+}

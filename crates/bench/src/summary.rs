@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From rounds and samples to the figures of a report.
+
+use std::collections::BTreeMap;
+
+use crate::error::Error;
+use crate::peers::{CALL, FLOOR, PISTE, PISTE_CALL, Peer, Recorded, RowKind};
+use crate::program::{About, Round, Sample};
+use crate::report::{
+    Absent, CONFIDENCE, Counters, Estimate, FORMAT, Failed, Group, Machine, Method, Percentile, Report, Row, RowClock,
+    SampleClock, Samples, State,
+};
+use crate::run::{Kept, Load, Pass, Plan, Series, quickest_ns};
+use crate::statistics::{estimate, median, percentile, sorted};
+
+/// Of single events.
+const PERCENTILES: [f64; 6] = [25.0, 50.0, 75.0, 95.0, 99.0, 99.9];
+
+/// Everything that was measured.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) series: Vec<Series>,
+    pub(crate) passes: Vec<Pass>,
+    pub(crate) about: About,
+    /// Samples of nothing.
+    pub(crate) empty_samples: Vec<Sample>,
+    pub(crate) absent: Vec<Absent>,
+    pub(crate) failed: Vec<Failed>,
+    pub(crate) steal_ns: u64,
+}
+
+impl Outcome {
+    /// What was measured of a row with a load.
+    pub(crate) fn series(&mut self, peer: &'static Peer, kind: &'static RowKind, load: Load) -> &mut Series {
+        let is_it = |series: &Series| series.kind.name == kind.name && series.load == load;
+        let place = self.series.iter().position(is_it).unwrap_or_else(|| {
+            self.series.push(Series::new(peer, kind, load));
+            self.series.len() - 1
+        });
+        &mut self.series[place]
+    }
+
+    /// A peer did not run; nothing of it is shown.
+    pub(crate) fn fail(&mut self, peer: &'static Peer, reason: String) {
+        let failed = Failed {
+            peer: peer.name.to_owned(),
+            reason,
+        };
+        if !self.failed.contains(&failed) {
+            self.failed.push(failed);
+        }
+    }
+
+    /// What a peer did, unless it failed.
+    ///
+    /// # Errors
+    /// Ctrl-C.
+    pub(crate) fn attempt<T>(&mut self, peer: &'static Peer, done: Result<T, Error>) -> Result<Option<T>, Error> {
+        match done {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            Err(Error::Failed(reason)) => {
+                self.fail(peer, reason);
+                Ok(None)
+            }
+        }
+    }
+
+    pub(crate) fn has_failed(&self, peer: &Peer) -> bool {
+        self.failed.iter().any(|failed| failed.peer == peer.name)
+    }
+}
+
+impl Series {
+    fn new(peer: &'static Peer, kind: &'static RowKind, load: Load) -> Series {
+        Series {
+            peer,
+            kind,
+            load,
+            rounds: Vec::new(),
+            samples: Vec::new(),
+            recorded_events: None,
+            discarded_events: 0,
+        }
+    }
+
+    /// What the tracer has at the end of a repetition.
+    pub(crate) fn add_recorded(&mut self, recorded: Recorded) {
+        let least = self
+            .recorded_events
+            .map_or(recorded.events, |least| least.min(recorded.events));
+        self.recorded_events = Some(least);
+        self.discarded_events += recorded.discarded;
+    }
+}
+
+/// The report.
+///
+/// # Errors
+/// Ctrl-C came before there was a figure.
+pub(crate) fn summarize(
+    mut outcome: Outcome,
+    plan: &Plan,
+    machine: Machine,
+    method: Method,
+    was_interrupted: bool,
+) -> Result<Report, Error> {
+    refuse_silent(&mut outcome);
+    let figures = Figures::of(&outcome);
+    if was_interrupted && figures.series.is_empty() {
+        return Err(Error::Interrupted);
+    }
+    Ok(Report {
+        format: FORMAT,
+        begin_ns: plan.begin_ns.to_string(),
+        command: plan.command.clone(),
+        machine,
+        method,
+        clock: sample_clock(&outcome),
+        counters: Counters {
+            names: outcome.about.counters.clone(),
+            lack: outcome.about.lack.clone(),
+        },
+        state: figures.state(&outcome),
+        rows: figures.series.iter().map(|series| figures.row(series)).collect(),
+        absent: outcome.absent,
+        failed: outcome.failed,
+        was_interrupted,
+    })
+}
+
+/// A tracer whose recording is empty was not measured: it would be fast.
+fn refuse_silent(outcome: &mut Outcome) {
+    let silent: Vec<(&'static Peer, &'static RowKind)> = outcome
+        .series
+        .iter()
+        .filter(|series| series.recorded_events == Some(0))
+        .map(|series| (series.peer, series.kind))
+        .collect();
+    for (peer, kind) in silent {
+        outcome.fail(peer, format!("it recorded nothing of {}", kind.name));
+    }
+    let failed: Vec<String> = outcome.failed.iter().map(|failed| failed.peer.clone()).collect();
+    outcome
+        .series
+        .retain(|series| !failed.iter().any(|peer| peer == series.peer.name));
+}
+
+fn sample_clock(outcome: &Outcome) -> SampleClock {
+    let empty: Vec<f64> = outcome.empty_samples.iter().map(|sample| sample.ns).collect();
+    let ordered = sorted(&empty);
+    if ordered.is_empty() {
+        return SampleClock::default();
+    }
+    let tick_ns = 1e9 / outcome.about.tick_hz;
+    SampleClock {
+        tick_hz: outcome.about.tick_hz,
+        // A clock may have steps that are longer than its ticks.
+        resolution_ns: rounded((percentile(&ordered, 95.0) - percentile(&ordered, 5.0)).max(tick_ns)),
+        cost_ns: rounded(percentile(&ordered, 50.0)),
+    }
+}
+
+/// What was measured, and which passes count.
+struct Figures<'o> {
+    series: Vec<&'o Series>,
+    counts: Vec<bool>,
+    uses_disturbed: bool,
+}
+
+impl<'o> Figures<'o> {
+    fn of(outcome: &'o Outcome) -> Figures<'o> {
+        let quickest = quickest_ns(&outcome.passes);
+        let mut counts: Vec<bool> = outcome.passes.iter().map(|pass| !pass.is_disturbed(quickest)).collect();
+        let has_rounds = |series: &Series, counts: &[bool]| series.rounds.iter().any(|kept| counts[kept.when.pass]);
+        // Most passes were slow, or all of some row: then that is how the machine is.
+        let good = counts.iter().filter(|good| **good).count();
+        let measured = || outcome.series.iter().filter(|series| !series.rounds.is_empty());
+        let uses_disturbed = 2 * good < counts.len() || measured().any(|series| !has_rounds(series, &counts));
+        if uses_disturbed {
+            counts.fill(true);
+        }
+        Figures {
+            series: measured().collect(),
+            counts,
+            uses_disturbed,
+        }
+    }
+
+    fn state(&self, outcome: &Outcome) -> State {
+        let references: Vec<f64> = outcome.passes.iter().map(|pass| pass.reference_ns).collect();
+        let references = sorted(&references);
+        let quickest = quickest_ns(&outcome.passes);
+        State {
+            passes: outcome.passes.len() as u32,
+            disturbed: outcome.passes.iter().filter(|pass| pass.is_disturbed(quickest)).count() as u32,
+            uses_disturbed: self.uses_disturbed,
+            reference_min_ns: precise(percentile(&references, 0.0)),
+            reference_median_ns: precise(percentile(&references, 50.0)),
+            reference_max_ns: precise(percentile(&references, 100.0)),
+            steal_ns: outcome.steal_ns,
+        }
+    }
+
+    fn kept<'s>(&'s self, series: &'s Series) -> impl Iterator<Item = &'s Kept> {
+        series.rounds.iter().filter(|kept| self.counts[kept.when.pass])
+    }
+
+    fn row(&self, series: &Series) -> Row {
+        let times = self.times(series);
+        let ordered = sorted(&times);
+        let repetitions = self.by_repetition(series, |kept| Some(time_ns(series.kind.clock, &kept.round)));
+        let all = |clock| {
+            median(
+                &self
+                    .kept(series)
+                    .map(|kept| time_ns(clock, &kept.round))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let added = self.added(series);
+        Row {
+            name: series.kind.name.to_owned(),
+            peer: series.peer.name.to_owned(),
+            title: series.kind.title.to_owned(),
+            group: series.peer.group,
+            threads: series.load.threads,
+            payload_bytes: series.load.payload_bytes,
+            clock: series.kind.clock,
+            time_ns: Estimate {
+                value: rounded(percentile(&ordered, 50.0)),
+                ..within(&repetitions)
+            },
+            min_ns: rounded(percentile(&ordered, 0.0)),
+            p95_ns: rounded(percentile(&ordered, 95.0)),
+            cpu_ns: rounded(all(RowClock::Cpu)),
+            wall_ns: rounded(all(RowClock::Wall)),
+            repetitions_ns: repetitions.iter().map(|ns| rounded(*ns)).collect(),
+            to_floor: self.to_floor(series),
+            to_piste: self.to_piste(series, &added),
+            added_ns: added.as_deref().map(|added| rounded(median(added))),
+            events: self.kept(series).map(|kept| kept.round.events).sum(),
+            preempted_rounds: self
+                .kept(series)
+                .filter(|kept| count(&kept.round, "preemptions") > 0.0)
+                .count() as u32,
+            rounds: times.len() as u32,
+            counters: self.counters(series),
+            samples: samples(&series.samples),
+            recorded_events: series.recorded_events,
+            discarded_events: series.discarded_events,
+        }
+    }
+
+    /// Of each round.
+    fn times(&self, series: &Series) -> Vec<f64> {
+        self.kept(series)
+            .map(|kept| time_ns(series.kind.clock, &kept.round))
+            .collect()
+    }
+
+    /// The median of what `value` says of the rounds of each repetition.
+    fn by_repetition(&self, series: &Series, value: impl Fn(&Kept) -> Option<f64>) -> Vec<f64> {
+        let mut values: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for kept in self.kept(series) {
+            if let Some(value) = value(kept) {
+                values.entry(kept.when.repetition).or_default().push(value);
+            }
+        }
+        values.values().map(|values| median(values)).collect()
+    }
+
+    fn named(&self, name: &str, load: Load) -> Option<&'o Series> {
+        self.series
+            .iter()
+            .copied()
+            .find(|series| series.kind.name == name && series.load == load)
+    }
+
+    /// How many times the time of another row in the same pass.
+    fn times_of(&self, series: &Series, other: &Series) -> Option<Estimate> {
+        let others: BTreeMap<usize, f64> = self
+            .kept(other)
+            .map(|kept| (kept.when.pass, time_ns(other.kind.clock, &kept.round)))
+            .collect();
+        let ratio = |kept: &Kept| Some(time_ns(series.kind.clock, &kept.round) / others.get(&kept.when.pass)?);
+        let ratios = self.by_repetition(series, ratio);
+        (!ratios.is_empty()).then(|| ratio_of(&ratios))
+    }
+
+    fn to_floor(&self, series: &Series) -> Option<Estimate> {
+        match series.peer.group {
+            Group::Events => self.times_of(series, self.named(FLOOR, series.load)?),
+            Group::Calls => {
+                let calls = self.by_repetition(self.named(CALL, Load::ONE)?, |kept| {
+                    Some(time_ns(RowClock::Cpu, &kept.round))
+                });
+                let own = self.by_repetition(series, |kept| Some(time_ns(series.kind.clock, &kept.round)));
+                quotients(&own, &calls)
+            }
+        }
+    }
+
+    /// Of calls, how many times as much is added.
+    fn to_piste(&self, series: &Series, added: &Option<Vec<f64>>) -> Option<Estimate> {
+        match series.peer.group {
+            Group::Events => self.times_of(series, self.named(PISTE, series.load)?),
+            Group::Calls => quotients(added.as_deref()?, &self.added(self.named(PISTE_CALL, Load::ONE)?)?),
+        }
+    }
+
+    /// What is added to a call, in each repetition.
+    fn added(&self, series: &Series) -> Option<Vec<f64>> {
+        if series.peer.group != Group::Calls || series.kind.name == CALL {
+            return None;
+        }
+        let call = self.named(CALL, Load::ONE)?;
+        let untraced = self.by_repetition(call, |kept| Some(time_ns(series.kind.clock, &kept.round)));
+        let traced = self.by_repetition(series, |kept| Some(time_ns(series.kind.clock, &kept.round)));
+        (untraced.len() == traced.len()).then(|| {
+            traced
+                .iter()
+                .zip(untraced)
+                .map(|(with, without)| with - without)
+                .collect()
+        })
+    }
+
+    /// What was counted, for each event.
+    fn counters(&self, series: &Series) -> BTreeMap<String, f64> {
+        let mut sums: BTreeMap<String, f64> = BTreeMap::new();
+        let mut events = 0;
+        for kept in self.kept(series) {
+            events += kept.round.events * u64::from(series.load.threads);
+            for (name, count) in &kept.round.counts {
+                *sums.entry(name.clone()).or_default() += count;
+            }
+        }
+        // Millionths: of most rounds, few are interrupted.
+        sums.values_mut()
+            .for_each(|sum| *sum = (*sum / events.max(1) as f64 * 1e6).round() / 1e6);
+        sums
+    }
+}
+
+fn time_ns(clock: RowClock, round: &Round) -> f64 {
+    let ns = match clock {
+        RowClock::Cpu => round.cpu_ns,
+        RowClock::Wall => round.wall_ns,
+    };
+    ns as f64 / round.events.max(1) as f64
+}
+
+fn count(round: &Round, name: &str) -> f64 {
+    round.counts.get(name).copied().unwrap_or(0.0)
+}
+
+/// The interval of times; nothing of them is 0, unless the clock does not tell.
+fn within(repetitions: &[f64]) -> Estimate {
+    let positive: Vec<f64> = repetitions.iter().map(|ns| ns.max(1e-3)).collect();
+    let estimate = estimate(&positive, CONFIDENCE);
+    Estimate {
+        value: rounded(estimate.value),
+        low: estimate.low.map(rounded),
+        high: estimate.high.map(rounded),
+    }
+}
+
+fn ratio_of(ratios: &[f64]) -> Estimate {
+    let estimate = estimate(ratios, CONFIDENCE);
+    Estimate {
+        value: precise(estimate.value),
+        low: estimate.low.map(precise),
+        high: estimate.high.map(precise),
+    }
+}
+
+/// Of values in the same repetitions; `None` if one of them is not positive, as it is between two that differ by less than they vary.
+fn quotients(above: &[f64], below: &[f64]) -> Option<Estimate> {
+    let is_positive = above.iter().chain(below).all(|value| *value > 0.0);
+    let ratios: Vec<f64> = above.iter().zip(below).map(|(above, below)| above / below).collect();
+    (is_positive && above.len() == below.len() && !ratios.is_empty()).then(|| ratio_of(&ratios))
+}
+
+fn samples(samples: &[Sample]) -> Option<Samples> {
+    if samples.is_empty() {
+        return None;
+    }
+    let all: Vec<f64> = samples.iter().map(|sample| sample.ns).collect();
+    let ordered = sorted(&all);
+    let undisturbed = samples
+        .iter()
+        .filter(|sample| !sample.is_interrupted)
+        .map(|sample| sample.ns);
+    Some(Samples {
+        count: samples.len() as u64,
+        interrupted: samples.iter().filter(|sample| sample.is_interrupted).count() as u64,
+        min_ns: rounded(percentile(&ordered, 0.0)),
+        percentiles: PERCENTILES
+            .map(|percent| Percentile {
+                percent,
+                ns: rounded(percentile(&ordered, percent)),
+            })
+            .to_vec(),
+        max_ns: rounded(percentile(&ordered, 100.0)),
+        max_undisturbed_ns: rounded(undisturbed.fold(0.0, f64::max)),
+    })
+}
+
+/// Thousandths are more than anything here tells apart.
+fn rounded(ns: f64) -> f64 {
+    (ns * 1e3).round() / 1e3
+}
+
+fn precise(value: f64) -> f64 {
+    (value * 1e5).round() / 1e5
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::PEERS;
+    use crate::run::When;
+
+    fn peer_of(row: &str) -> (&'static Peer, &'static RowKind) {
+        let mut rows = PEERS
+            .iter()
+            .flat_map(|peer| peer.rows.iter().map(move |kind| (peer, kind)));
+        rows.find(|(_, kind)| kind.name == row).expect("a row")
+    }
+
+    /// Passes as fast as that, three in each repetition.
+    fn outcome(references_ns: &[f64]) -> Outcome {
+        let pass = |reference_ns: &f64| Pass {
+            reference_ns: *reference_ns,
+            stolen: 0.0,
+        };
+        Outcome {
+            passes: references_ns.iter().map(pass).collect(),
+            ..Outcome::default()
+        }
+    }
+
+    /// A round of 100 events in each pass, which take so long each.
+    fn add(outcome: &mut Outcome, row: &str, times_ns: &[u64]) {
+        let (peer, kind) = peer_of(row);
+        for (pass, ns) in times_ns.iter().enumerate() {
+            let when = When {
+                repetition: pass as u32 / 3,
+                pass,
+            };
+            let round = Round {
+                events: 100,
+                cpu_ns: 100 * ns,
+                wall_ns: 200 * ns,
+                counts: [
+                    ("cycles".to_owned(), 300.0),
+                    ("preemptions".to_owned(), f64::from(u8::from(pass == 0))),
+                ]
+                .into(),
+            };
+            outcome.series(peer, kind, Load::ONE).rounds.push(Kept { when, round });
+        }
+    }
+
+    fn row_of(outcome: &Outcome, name: &str) -> Row {
+        let figures = Figures::of(outcome);
+        let series = figures.named(name, Load::ONE).expect("it was measured");
+        figures.row(series)
+    }
+
+    #[test]
+    fn a_row_is_the_median_of_its_rounds_and_of_ratios_in_the_same_pass() {
+        let mut outcome = outcome(&[1.0; 6]);
+        // The machine is half as fast in the second repetition.
+        add(&mut outcome, "floor", &[10, 10, 11, 20, 20, 22]);
+        add(&mut outcome, "piste", &[12, 12, 20, 24, 24, 40]);
+        let piste = row_of(&outcome, "piste");
+        assert_eq!(
+            (piste.time_ns.value, piste.min_ns, piste.rounds, piste.events),
+            (24.0 - 2.0, 12.0, 6, 600)
+        );
+        assert_eq!(piste.repetitions_ns, [12.0, 24.0]);
+        assert_eq!((piste.cpu_ns, piste.wall_ns), (22.0, 44.0));
+        let ratio = piste.to_floor.expect("floor was measured");
+        assert_eq!((ratio.value, ratio.low, ratio.high), (1.2, Some(1.2), Some(1.2)));
+        assert_eq!(piste.to_piste.map(|ratio| ratio.value), Some(1.0));
+        assert_eq!((piste.counters["cycles"], piste.preempted_rounds), (3.0, 1));
+        assert!(piste.samples.is_none() && piste.added_ns.is_none());
+    }
+
+    #[test]
+    fn passes_on_a_slow_cpu_are_left_out_unless_most_are_slow() {
+        let times = [10, 30, 10];
+        let mut few = outcome(&[1.0, 1.5, 1.0]);
+        add(&mut few, "floor", &times);
+        assert_eq!((row_of(&few, "floor").rounds, row_of(&few, "floor").p95_ns), (2, 10.0));
+        let state = Figures::of(&few).state(&few);
+        assert_eq!((state.passes, state.disturbed, state.uses_disturbed), (3, 1, false));
+        let mut most = outcome(&[1.0, 1.5, 1.5]);
+        add(&mut most, "floor", &times);
+        assert_eq!(row_of(&most, "floor").rounds, 3);
+        assert!(Figures::of(&most).state(&most).uses_disturbed);
+    }
+
+    #[test]
+    fn what_is_added_to_a_call_is_compared() {
+        let mut outcome = outcome(&[1.0; 3]);
+        add(&mut outcome, "call", &[100, 110, 100]);
+        add(&mut outcome, "piste-call", &[300, 300, 300]);
+        add(&mut outcome, "perf", &[700, 700, 700]);
+        add(&mut outcome, "strace", &[9000, 9000, 9000]);
+        let perf = row_of(&outcome, "perf");
+        assert_eq!(
+            (perf.added_ns, perf.to_piste.map(|ratio| ratio.value)),
+            (Some(600.0), Some(3.0))
+        );
+        assert_eq!(perf.to_floor.map(|ratio| ratio.value), Some(7.0));
+        // By the wall clock, which the calls have, too.
+        assert_eq!(row_of(&outcome, "strace").added_ns, Some(2.0 * 9000.0 - 200.0));
+        assert_eq!(row_of(&outcome, "call").added_ns, None);
+    }
+
+    #[test]
+    fn a_tracer_that_recorded_nothing_is_not_shown() {
+        let mut outcome = outcome(&[1.0; 3]);
+        for row in ["floor", "lttng", "tracef", "uprobe"] {
+            add(&mut outcome, row, &[10, 10, 10]);
+        }
+        let recorded = |events| Recorded { events, discarded: 2 };
+        for (row, events) in [("lttng", 5), ("tracef", 7), ("tracef", 0), ("uprobe", 9), ("uprobe", 4)] {
+            let (peer, kind) = peer_of(row);
+            outcome.series(peer, kind, Load::ONE).add_recorded(recorded(events));
+        }
+        refuse_silent(&mut outcome);
+        let shown: Vec<&str> = outcome.series.iter().map(|series| series.kind.name).collect();
+        assert_eq!(shown, ["floor", "uprobe"]);
+        assert_eq!(outcome.failed.len(), 1);
+        assert_eq!(outcome.failed[0].reason, "it recorded nothing of tracef");
+        let uprobe = row_of(&outcome, "uprobe");
+        assert_eq!((uprobe.recorded_events, uprobe.discarded_events), (Some(4), 4));
+    }
+
+    #[test]
+    fn interrupted_samples_are_counted_and_kept() {
+        let sample = |ns, is_interrupted| Sample { ns, is_interrupted };
+        let all = [
+            sample(40.0, false),
+            sample(30.0, false),
+            sample(9000.0, true),
+            sample(50.0, false),
+        ];
+        let samples = samples(&all).expect("there are some");
+        assert_eq!((samples.count, samples.interrupted), (4, 1));
+        assert_eq!(
+            (samples.min_ns, samples.max_ns, samples.max_undisturbed_ns),
+            (30.0, 9000.0, 50.0)
+        );
+        assert_eq!(
+            (samples.percentiles[1].percent, samples.percentiles[1].ns),
+            (50.0, 45.0)
+        );
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `piste bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+use super::reading::PageOptions;
+
+/// Measure what an event costs with each tracer of this machine
+///
+/// Runs rounds of each tracer in turn: for programs without a tracer, Piste, LTTng-UST, trace_marker, USDT and uprobe; for system calls tracefs, Piste,
+/// perf, BPF and strace. Tracers that are not installed are named, with what to install. Measured programs are compiled here, so a C compiler is
+/// needed; tracing the kernel needs root. Takes a few minutes; Ctrl-C ends it early, with the results so far.
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    override_usage = "piste bench [OPTIONS] [PEER]...\n       piste bench compare [OPTIONS] BEFORE AFTER",
+    after_help = "Examples:
+  sudo piste bench
+  sudo piste bench piste lttng prototype --threads 1,2
+  piste bench -o bench.html
+  piste bench -o before.json
+  piste bench compare before.json after.json
+
+Exit status: 0, or 1 if nothing was measured or a tracer that is installed did not run."
+)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) action: Option<BenchAction>,
+    /// Measure only these peers or rows (see --list), and what they are compared with
+    #[arg(value_name = "PEER")]
+    pub(crate) peers: Vec<String>,
+    /// Measure nothing; list what can be measured
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Only show that everything runs; the figures say nothing
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Let so many threads record at the same time, each on its own CPU, such as 1,2
+    #[arg(long, value_name = "COUNT", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) threads: Vec<u32>,
+    /// Also measure events with so many bytes of payload, such as 16,64,1024, without a tracer, with Piste and with LTTng-UST
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16384))]
+    pub(crate) payload: Vec<u32>,
+    /// Print the results as CSV
+    #[arg(long, conflicts_with_all = ["json", "list"])]
+    pub(crate) csv: bool,
+    /// Also write the results to FILE: a page with pictures if its name ends in .html, CSV for .csv, else JSON
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) page: PageOptions,
+}
+
+/// What else can be done.
+#[derive(Subcommand)]
+pub(crate) enum BenchAction {
+    /// Compare two results, and show which differences are real
+    Compare {
+        /// Results of `piste bench --json` or `-o FILE.json`
+        #[arg(value_name = "BEFORE", value_hint = ValueHint::FilePath)]
+        before: PathBuf,
+        /// Those that are compared with them
+        #[arg(value_name = "AFTER", value_hint = ValueHint::FilePath)]
+        after: PathBuf,
+        #[command(flatten)]
+        page: PageOptions,
+    },
+}

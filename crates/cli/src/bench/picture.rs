@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Times as SVG, on a logarithmic scale, because tracers differ by a factor of ten thousand.
+
+use maud::{Markup, html};
+use piste_bench::report::Row;
+
+use super::report::{ns, percentile, wide_title};
+
+const WIDTH: f64 = 960.0;
+const NAMES: f64 = 250.0;
+/// Right of the scale, for the number at the end of a bar.
+const NUMBERS: f64 = 70.0;
+const AXIS: f64 = 22.0;
+const LANE: f64 = 19.0;
+const BAR: f64 = 11.0;
+
+/// From nanoseconds to places.
+struct Scale {
+    /// Powers of ten.
+    low: f64,
+    high: f64,
+}
+
+impl Scale {
+    /// Whole decades around all values.
+    fn around(values: impl Iterator<Item = f64>) -> Scale {
+        let logs: Vec<f64> = values.filter(|value| *value > 0.0).map(f64::log10).collect();
+        let low = logs.iter().copied().fold(f64::INFINITY, f64::min).floor();
+        let high = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max).ceil();
+        match low.is_finite() && high.is_finite() {
+            true => Scale {
+                low,
+                high: high.max(low + 1.0),
+            },
+            false => Scale { low: 0.0, high: 1.0 },
+        }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        let share = (value.max(f64::MIN_POSITIVE).log10() - self.low) / (self.high - self.low);
+        NAMES + share.clamp(0.0, 1.0) * (WIDTH - NAMES - NUMBERS)
+    }
+
+    fn decades(&self) -> impl Iterator<Item = f64> {
+        (self.low as i32..=self.high as i32).map(|power| 10f64.powi(power))
+    }
+}
+
+/// A bar for each row, with its interval.
+pub(super) fn bars(rows: &[&Row]) -> Markup {
+    let scale = Scale::around(rows.iter().map(|row| row.time_ns.value));
+    drawing(rows, &scale, "Time of an event", |row, top| {
+        let end = scale.place(row.time_ns.value);
+        let middle = number(top + LANE / 2.0);
+        html! {
+            rect class="bar" x=(number(NAMES)) y=(number(top + (LANE - BAR) / 2.0)) width=(number(end - NAMES)) height=(number(BAR)) {}
+            @if let (Some(low), Some(high)) = (row.time_ns.low, row.time_ns.high) {
+                line class="edge" stroke-width="2" x1=(number(scale.place(low))) x2=(number(scale.place(high))) y1=(middle) y2=(middle) {}
+            }
+            text x=(number(end.max(scale.place(row.time_ns.high.unwrap_or(0.0))) + 6.0)) y=(number(top + LANE / 2.0 + 4.0)) { (ns(row.time_ns.value)) }
+        }
+    })
+}
+
+/// The distribution of single events of each row.
+pub(super) fn samples(rows: &[&Row]) -> Markup {
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.samples.is_some()).collect();
+    let all = rows.iter().filter_map(|row| row.samples.as_ref());
+    let scale = Scale::around(all.flat_map(|samples| [samples.min_ns, samples.max_ns]));
+    drawing(&rows, &scale, "Times of single events", |row, top| {
+        let Some(samples) = &row.samples else {
+            return html! {};
+        };
+        let place = |percent| scale.place(percentile(samples, percent));
+        let middle = number(top + LANE / 2.0);
+        let (above, below) = (number(top + (LANE - BAR) / 2.0), number(top + (LANE + BAR) / 2.0));
+        html! {
+            line class="edge" x1=(number(scale.place(samples.min_ns))) x2=(number(place(99.0))) y1=(middle) y2=(middle) {}
+            rect class="bar" x=(number(place(25.0))) y=(above) width=(number((place(75.0) - place(25.0)).max(2.0))) height=(number(BAR)) {}
+            line stroke="currentColor" stroke-width="2" x1=(number(place(50.0))) x2=(number(place(50.0))) y1=(above) y2=(below) {}
+            circle class="mark" r="2.5" cx=(number(scale.place(samples.max_ns))) cy=(middle) {}
+        }
+    })
+}
+
+/// Names, a grid of decades, and what `lane` draws of each row.
+fn drawing(rows: &[&Row], scale: &Scale, title: &str, lane: impl Fn(&Row, f64) -> Markup) -> Markup {
+    let height = AXIS + LANE * rows.len() as f64;
+    let top = |place: usize| AXIS + LANE * place as f64;
+    html! {
+        figure {
+            svg viewBox=(format!("0 0 {WIDTH} {}", number(height))) role="img" aria-label=(title) {
+                @for decade in scale.decades() {
+                    @let x = number(scale.place(decade));
+                    line class="grid" x1=(x) x2=(x) y1=(number(AXIS - 6.0)) y2=(number(height)) {}
+                    text class="faint" text-anchor="middle" x=(x) y=(number(AXIS - 9.0)) { (label(decade)) }
+                }
+                @for (place, row) in rows.iter().enumerate() {
+                    text class="end" x=(number(NAMES - 8.0)) y=(number(top(place) + LANE / 2.0 + 4.0)) { (wide_title(row)) }
+                    (lane(row, top(place)))
+                }
+            }
+        }
+    }
+}
+
+fn label(decade: f64) -> String {
+    match decade {
+        decade if decade < 1.0 => format!("{decade} ns"),
+        decade if decade < 1e3 => format!("{decade:.0} ns"),
+        decade if decade < 1e6 => format!("{:.0} µs", decade / 1e3),
+        decade => format!("{:.0} ms", decade / 1e6),
+    }
+}
+
+fn number(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_has_whole_decades() {
+        let scale = Scale::around([0.3, 12.0, 45_000.0, 0.0].into_iter());
+        assert_eq!((scale.low, scale.high), (-1.0, 5.0));
+        assert_eq!(scale.decades().count(), 7);
+        assert_eq!((scale.place(0.1), scale.place(1e5)), (NAMES, WIDTH - NUMBERS));
+        assert!(scale.place(10.0) > scale.place(9.0));
+        assert_eq!(
+            [0.1, 1.0, 100.0, 1e4, 1e7].map(label),
+            ["0.1 ns", "1 ns", "100 ns", "10 µs", "10 ms"]
+        );
+        let nothing = Scale::around([0.0].into_iter());
+        assert_eq!((nothing.low, nothing.high), (0.0, 1.0));
+    }
+}

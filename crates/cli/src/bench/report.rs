@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results as text: what was measured and how, a table of events and one of system calls, what the processor counted, how the machine was, and what is
+//! not here.
+
+use piste_bench::Report;
+use piste_bench::peers::{PAYLOAD_BYTES, PEERS};
+use piste_bench::report::{Absent, Estimate, Group, Row, Samples};
+
+use crate::columns::{Align, Cell, Columns};
+use crate::page::Width;
+use crate::quantity::{counted, duration};
+use crate::screen::{BAD, FAINT, STRONG, printable, styled};
+
+/// Beside the CPU time, the wall time is worth a column only if it is so much longer.
+const WALL_DIFFERS: f64 = 1.02;
+/// Counters of the processor, and their headings.
+const COUNTERS: [(&str, &str); 9] = [
+    ("cycles", "CYCLES"),
+    ("instructions", "INSTR"),
+    ("branches", "BRANCHES"),
+    ("branch_misses", "BR MISS"),
+    ("l1d_misses", "L1D MISS"),
+    ("llc_misses", "LLC MISS"),
+    ("dtlb_misses", "DTLB MISS"),
+    ("bus_cycles", "BUS"),
+    ("page_faults", "FAULTS"),
+];
+/// Without this one, there is no table of counters.
+const FIRST_COUNTER: &str = "cycles";
+
+/// Nanoseconds, with three digits or more.
+pub(super) fn ns(value: f64) -> String {
+    match value {
+        value if value < 9.995 => format!("{value:.2}"),
+        value if value < 999.5 => format!("{value:.1}"),
+        value => crate::quantity::count(value.round() as i64),
+    }
+}
+
+/// How many times as much.
+pub(super) fn factor(value: f64) -> String {
+    match value {
+        value if value < 9.995 => format!("{value:.2}"),
+        value if value < 99.95 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
+}
+
+/// The whole report.
+pub(super) fn text(report: &Report, width: Width) -> String {
+    let mut text = heading(report) + "\n";
+    for (group, title) in [
+        (Group::Events, "Events of programs: nanoseconds for each event"),
+        (
+            Group::Calls,
+            "System call getppid, its entry and return recorded: nanoseconds for each call",
+        ),
+    ] {
+        let rows: Vec<&Row> = report.rows.iter().filter(|row| row.group == group).collect();
+        if !rows.is_empty() {
+            text += &format!("\n{}\n{}", styled(STRONG, title), table(&rows, group, width));
+        }
+    }
+    text += &counters(report, width);
+    if !report.rows.is_empty() {
+        text.push('\n');
+        for note in notes(report) {
+            text += &format!("{note}\n");
+        }
+    }
+    if !report.absent.is_empty() {
+        text += &format!("\n{}\n", styled(STRONG, "Not here"));
+        for absent in &report.absent {
+            text += &format!("  {}: {}\n", absent.peer, printable(&absence(absent)));
+        }
+    }
+    if !report.failed.is_empty() {
+        text += &format!("\n{}\n", styled(BAD, "Failed"));
+        for failed in &report.failed {
+            text += &format!("  {}: {}\n", failed.peer, printable(&failed.reason));
+        }
+    }
+    text
+}
+
+/// Why a peer is not here, and how to get it.
+pub(super) fn absence(absent: &Absent) -> String {
+    match &absent.remedy {
+        Some(remedy) => format!("{}; {remedy}", absent.reason),
+        None => absent.reason.clone(),
+    }
+}
+
+fn heading(report: &Report) -> String {
+    let quick = if report.method.is_quick {
+        "; --quick: these figures say nothing"
+    } else {
+        ""
+    };
+    format!("{}\n{}{quick}", styled(STRONG, machine(report)), method(report))
+}
+
+/// What it was measured on.
+pub(super) fn machine(report: &Report) -> String {
+    let machine = &report.machine;
+    let kind = if machine.is_virtual { ", a virtual machine" } else { "" };
+    let cpus = counted(machine.cpus.into(), "CPU");
+    format!(
+        "{}, {cpus}{kind}, Linux {}",
+        printable(&machine.processor),
+        printable(&machine.kernel)
+    )
+}
+
+/// How much was measured.
+pub(super) fn method(report: &Report) -> String {
+    let method = &report.method;
+    let stopped = if report.was_interrupted { "; stopped early" } else { "" };
+    format!(
+        "{} with {} of {} each; flight recorders, pinned threads{stopped}",
+        counted(method.repetitions.into(), "repetition"),
+        counted(method.rounds.into(), "round"),
+        duration(method.round_ns.cast_signed()),
+    )
+}
+
+/// A row's title with what tells it from others of that title.
+pub(super) fn wide_title(row: &Row) -> String {
+    let mut title = row.title.clone();
+    if row.payload_bytes != PAYLOAD_BYTES {
+        title += &format!(", {} bytes", row.payload_bytes);
+    }
+    if row.threads > 1 {
+        title += &format!(", {} threads", row.threads);
+    }
+    title
+}
+
+fn table(rows: &[&Row], group: Group, width: Width) -> String {
+    let is_calls = group == Group::Calls;
+    let mut headings = vec![(if is_calls { "TRACER" } else { "EVENT" }, Align::Left)];
+    let has_threads = rows.iter().any(|row| row.threads > 1);
+    if has_threads {
+        headings.push(("THREADS", Align::Right));
+    }
+    let has_payloads = rows.iter().any(|row| row.payload_bytes != PAYLOAD_BYTES);
+    if has_payloads {
+        headings.push(("BYTES", Align::Right));
+    }
+    headings.push(("TIME", Align::Right));
+    headings.push(("± %", Align::Right));
+    if is_calls {
+        headings.push(("ADDED", Align::Right));
+    }
+    let has_wall = rows.iter().any(|row| row.wall_ns > row.cpu_ns * WALL_DIFFERS);
+    if has_wall {
+        headings.push(("WALL", Align::Right));
+    }
+    headings.extend([
+        (if is_calls { "x CALL" } else { "x FLOOR" }, Align::Right),
+        ("x PISTE", Align::Right),
+    ]);
+    headings.extend(["ONE, 50 %", "99 %", "MAX"].map(|heading| (heading, Align::Right)));
+    let mut columns = Columns::new(&headings).with_minor(&["± %", "99 %", "MAX", "WALL"]);
+    for row in rows {
+        let mut cells: Vec<Cell> = vec![row.title.as_str().into()];
+        if has_threads {
+            cells.push(row.threads.to_string().into());
+        }
+        if has_payloads {
+            cells.push(row.payload_bytes.to_string().into());
+        }
+        cells.push(Cell::styled(STRONG, ns(row.time_ns.value)));
+        cells.push(spread(&row.time_ns).into());
+        if is_calls {
+            cells.push(row.added_ns.map(ns).unwrap_or_default().into());
+        }
+        if has_wall {
+            cells.push(ns(row.wall_ns).into());
+        }
+        cells.push(ratio(row.to_floor).into());
+        cells.push(ratio(row.to_piste).into());
+        cells.push(sample(row, |samples| percentile(samples, 50.0)).into());
+        cells.push(sample(row, |samples| percentile(samples, 99.0)).into());
+        cells.push(sample(row, |samples| samples.max_ns).into());
+        columns.row_of(cells);
+    }
+    columns.lines(0, width)
+}
+
+pub(super) fn ratio(estimate: Option<Estimate>) -> String {
+    estimate.map(|estimate| factor(estimate.value)).unwrap_or_default()
+}
+
+/// Half of the interval, in percent of the value.
+pub(super) fn spread(estimate: &Estimate) -> String {
+    let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
+        return String::new();
+    };
+    format!("{:.1}", 50.0 * (high - low) / estimate.value.max(f64::MIN_POSITIVE))
+}
+
+fn sample(row: &Row, value: impl Fn(&Samples) -> f64) -> String {
+    row.samples
+        .as_ref()
+        .map(|samples| ns(value(samples)))
+        .unwrap_or_default()
+}
+
+pub(super) fn percentile(samples: &Samples, percent: f64) -> f64 {
+    let all = samples.percentiles.iter();
+    all.filter(|one| one.percent == percent)
+        .map(|one| one.ns)
+        .next()
+        .unwrap_or(0.0)
+}
+
+/// The counters of a table, with their headings; none if the processor counts nothing.
+pub(super) fn shown_counters(report: &Report) -> Vec<(&'static str, &'static str)> {
+    let has = |name: &str| report.counters.names.iter().any(|known| known == name);
+    let shown = COUNTERS.into_iter().filter(|(name, _)| has(name));
+    shown.filter(|_| has(FIRST_COUNTER)).collect()
+}
+
+/// What the processor counted for each event, where it counts.
+fn counters(report: &Report, width: Width) -> String {
+    let shown = shown_counters(report);
+    if shown.is_empty() {
+        return String::new();
+    }
+    let mut headings = vec![("", Align::Left)];
+    headings.extend(shown.iter().map(|(_, heading)| (*heading, Align::Right)));
+    let mut columns = Columns::new(&headings).with_minor(&["BUS", "BRANCHES", "FAULTS", "LLC MISS"]);
+    for row in &report.rows {
+        let counted = shown
+            .iter()
+            .map(|(name, _)| Cell::from(factor(row.counters.get(*name).copied().unwrap_or(0.0))));
+        columns.row_of([Cell::from(wide_title(row))].into_iter().chain(counted).collect());
+    }
+    format!(
+        "\n{}\n{}",
+        styled(STRONG, "Counted for each event"),
+        columns.lines(0, width)
+    )
+}
+
+/// Sentences about how sure the figures are.
+pub(super) fn notes(report: &Report) -> Vec<String> {
+    let mut notes = vec![
+        "TIME is the median of all rounds, CPU time of the thread unless it waits for its tracer (strace: wall time). ± is half of the 95 % interval, from the repetitions.".into(),
+        format!(
+            "ONE is a single event, with {} for reading the clock around it; 90 % of such readings are within {} of each other. {}",
+            time(report.clock.cost_ns),
+            time(report.clock.resolution_ns),
+            interrupted(report)
+        ),
+    ];
+    notes.push(state(report));
+    let preempted: u32 = report.rows.iter().map(|row| row.preempted_rounds).sum();
+    if preempted > 0 {
+        let rounds: u32 = report.rows.iter().map(|row| row.rounds).sum();
+        notes.push(format!(
+            "Another thread took the CPU in {preempted} of {}; their wall time contains it.",
+            counted(rounds.into(), "round")
+        ));
+    }
+    if let Some(lack) = &report.counters.lack {
+        notes.push(format!("Counters of the processor: {}.", printable(lack)));
+    }
+    for row in report.rows.iter().filter(|row| row.discarded_events > 0) {
+        notes.push(format!(
+            "{}: {} found no space; that is faster than recording.",
+            row.title,
+            counted(row.discarded_events.cast_signed(), "event")
+        ));
+    }
+    notes
+}
+
+fn interrupted(report: &Report) -> String {
+    let samples = || report.rows.iter().filter_map(|row| row.samples.as_ref());
+    let (interrupted, all) = (
+        samples().map(|samples| samples.interrupted).sum::<u64>(),
+        samples().map(|samples| samples.count).sum::<u64>(),
+    );
+    format!(
+        "A switch or an interrupt hit {} of {}; they are in the figures.",
+        interrupted,
+        counted(all.cast_signed(), "single event")
+    )
+}
+
+/// Whether the CPUs were as fast as they can be.
+fn state(report: &Report) -> String {
+    let state = &report.state;
+    let steal = match state.steal_ns {
+        0 => String::new(),
+        ns => format!(" The hypervisor took {} from the CPUs.", duration(ns.cast_signed())),
+    };
+    let speed = format!(
+        "a loop of known work took {:.2} to {:.2} times its quickest time",
+        state.reference_median_ns / state.reference_min_ns,
+        state.reference_max_ns / state.reference_min_ns
+    );
+    let verdict = match (state.disturbed, state.uses_disturbed) {
+        (0, _) => format!("The CPUs were equally fast all the time: {speed}."),
+        (disturbed, false) => format!(
+            "The CPUs were slowed down or shared in {disturbed} of {} passes over all tracers, which are not in the figures: {speed}.",
+            state.passes
+        ),
+        (disturbed, true) => format!(
+            "The CPUs were slowed down or shared in {disturbed} of {} passes over all tracers: too many to leave out, so these figures are of a slow machine; {speed}.",
+            state.passes
+        ),
+    };
+    verdict + &steal
+}
+
+fn time(ns: f64) -> String {
+    format!("{} ns", self::ns(ns))
+}
+
+/// What can be measured.
+pub(super) fn list(width: Width) -> String {
+    let mut columns = Columns::new(&[
+        ("PEER", Align::Left),
+        ("ROW", Align::Left),
+        ("WHAT IS MEASURED", Align::Left),
+    ]);
+    for peer in &PEERS {
+        for (index, row) in peer.rows.iter().enumerate() {
+            let name = if index == 0 { peer.name } else { "" };
+            columns.row([Cell::styled(STRONG, name), row.name.into(), row.title.into()]);
+        }
+    }
+    let mut text = columns.lines(0, width);
+    text += &styled(FAINT, "A peer's name chooses all of its rows.");
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        assert_eq!(
+            [9.9949, 9.996, 123.44, 1234.5].map(ns),
+            ["9.99", "10.0", "123.4", "1,235"]
+        );
+        assert_eq!([0.991, 12.34, 1234.0].map(factor), ["0.99", "12.3", "1234"]);
+    }
+
+    #[test]
+    fn a_spread_is_half_of_the_interval() {
+        let estimate = |low, high| Estimate { value: 10.0, low, high };
+        assert_eq!(spread(&estimate(Some(9.0), Some(11.0))), "10.0");
+        assert_eq!(spread(&estimate(None, None)), "");
+    }
+}

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste bench`: real tracers are measured, and recorded something; those that are missing are named; nothing stays behind, however a run ends. What
+//! an event costs is nowhere asserted, as the machine decides that.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use piste_suite::build_tree::binary;
+use piste_suite::process::{self, wait_until};
+use piste_suite::report::text;
+use piste_suite::{Finished, Running, Workplace, kernel};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// A workplace in which runs make their files in a folder of their own.
+struct Bench {
+    place: Workplace,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let place = Workplace::new();
+        fs::create_dir(place.path("made")).expect("a new folder");
+        Bench { place }
+    }
+
+    fn command(&self, options: &str) -> Command {
+        let mut command = self.place.command(binary("piste"));
+        command.args(options.split(' ')).env("TMPDIR", self.place.path("made"));
+        command
+    }
+
+    fn run(&self, options: &str) -> Finished {
+        process::run(&mut self.command(options))
+    }
+
+    fn start(&self, options: &str) -> Running {
+        Running::start(self.command(options).stdin(Stdio::null()))
+    }
+
+    /// Processes that a run started.
+    fn processes(&self) -> Vec<(i32, String)> {
+        let setting = format!("TMPDIR={}", self.place.path("made").display());
+        let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let is_ours = |pid: &i32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == setting.as_bytes())
+        };
+        let name = |pid: i32| {
+            (
+                pid,
+                fs::read_to_string(format!("/proc/{pid}/comm"))
+                    .unwrap_or_default()
+                    .trim()
+                    .to_owned(),
+            )
+        };
+        pids.filter(is_ours).map(name).collect()
+    }
+
+    fn runs(&self, name: &str) -> bool {
+        self.processes().iter().any(|(_, running)| running == name)
+    }
+
+    /// Nothing of a run is left: no process, file, instance or probe.
+    fn expect_nothing_left(&self, run: i32) {
+        wait_until("all processes have ended", || self.processes().is_empty());
+        let files: Vec<_> = fs::read_dir(self.place.path("made"))
+            .expect("it is there")
+            .flatten()
+            .collect();
+        assert!(files.is_empty(), "{files:?}");
+        assert_eq!(made_in_tracefs(run), Vec::<String>::new());
+    }
+}
+
+/// Instances and probes that a process made.
+fn made_in_tracefs(pid: i32) -> Vec<String> {
+    let instances = fs::read_dir(Path::new(TRACEFS).join("instances"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let instances = instances.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let probes = fs::read_to_string(Path::new(TRACEFS).join("uprobe_events")).unwrap_or_default();
+    let probes: Vec<String> = probes.lines().map(str::to_owned).collect();
+    let is_ours = |name: &String| {
+        [format!("pistebench-{pid}-"), format!("pistebench_{pid}/")]
+            .iter()
+            .any(|ours| name.contains(ours))
+    };
+    instances.chain(probes).filter(is_ours).collect()
+}
+
+fn parsed(finished: &Finished) -> Value {
+    serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {finished}"))
+}
+
+fn names<'v>(list: &'v Value, key: &str) -> BTreeSet<&'v str> {
+    let all = list.as_array().unwrap_or_else(|| panic!("no list: {list}"));
+    all.iter().map(|one| one[key].as_str().expect("a name")).collect()
+}
+
+fn row<'v>(report: &'v Value, name: &str) -> &'v Value {
+    let rows = report["rows"].as_array().expect("a list");
+    rows.iter()
+        .find(|row| row["name"] == name)
+        .unwrap_or_else(|| panic!("no row {name}: {report:#}"))
+}
+
+/// All figures of a row are there, and fit each other.
+fn check_row(row: &Value) {
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number: {row:#}"));
+    let (min, time, p95) = (
+        number(&row["min_ns"]),
+        number(&row["time_ns"]["value"]),
+        number(&row["p95_ns"]),
+    );
+    assert!(min <= time && time <= p95, "{row:#}");
+    assert!(
+        number(&row["events"]) >= number(&row["rounds"]) && number(&row["rounds"]) >= 1.0,
+        "{row:#}"
+    );
+    let samples = &row["samples"];
+    if row["threads"] == 1 {
+        let mut values = vec![number(&samples["min_ns"])];
+        values.extend(
+            samples["percentiles"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|one| number(&one["ns"])),
+        );
+        values.push(number(&samples["max_ns"]));
+        assert!(values.is_sorted() && number(&samples["count"]) >= 200.0, "{row:#}");
+        assert!(number(&samples["interrupted"]) <= number(&samples["count"]), "{row:#}");
+    }
+    for counter in ["preemptions", "page_faults", "interrupts"] {
+        number(&row["counters"][counter]);
+    }
+}
+
+#[test]
+fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
+    let Some(_alone) = kernel::workplace() else { return };
+    let bench = Bench::new();
+    let listed = parsed(&bench.run("--json bench --list"));
+    let mut running = bench.start("--json bench --quick --threads 1,2");
+    let pid = running.pid();
+    let finished = running.finish();
+    let report = parsed(finished.expect_success());
+    let absent = names(&report["absent"], "peer");
+    for absent in report["absent"].as_array().expect("a list") {
+        println!("skipped: {}: {}", absent["peer"], absent["reason"]);
+    }
+    let measured = names(&report["rows"], "name");
+    for peer in listed["peers"].as_array().expect("a list") {
+        let is_absent = absent.contains(peer["peer"].as_str().expect("a name"));
+        for name in names(&peer["rows"], "name") {
+            assert_ne!(measured.contains(name), is_absent, "{name}: {report:#}");
+        }
+    }
+    // tools/install-packages installs what these need.
+    for name in [
+        "piste",
+        "piste-discard",
+        "piste-block",
+        "lttng",
+        "tracef",
+        "usdt",
+        "uprobe",
+        "trace_marker",
+        "piste-call",
+        "tracefs",
+        "strace",
+    ] {
+        assert!(measured.contains(name), "{name}: {report:#}");
+    }
+    let rows = report["rows"].as_array().expect("a list");
+    rows.iter().for_each(check_row);
+    for name in ["floor", "none", "prototype", "piste-disabled", "lttng-disabled", "call"] {
+        assert!(row(&report, name)["recorded_events"].is_null(), "{name}");
+    }
+    for name in [
+        "piste",
+        "piste-block",
+        "piste-filtered",
+        "piste-formatted",
+        "lttng",
+        "tracef",
+        "uprobe",
+        "tracefs",
+        "piste-call",
+        "strace",
+    ] {
+        assert!(
+            row(&report, name)["recorded_events"].as_u64() > Some(10),
+            "{name}: {report:#}"
+        );
+    }
+    assert_eq!(row(&report, "piste-block")["discarded_events"], 0);
+    let with_two = rows.iter().filter(|row| row["threads"] == 2);
+    assert!(
+        with_two.clone().count() > 10 && with_two.clone().all(|row| row["group"] == "events"),
+        "{report:#}"
+    );
+    assert_eq!(row(&report, "floor")["to_floor"]["value"], 1.0);
+    assert_eq!(row(&report, "piste")["to_piste"]["value"], 1.0);
+    assert_eq!(row(&report, "strace")["clock"], "wall");
+    assert!(row(&report, "strace")["added_ns"].is_number() && row(&report, "call")["added_ns"].is_null());
+    assert!(
+        report["clock"]["cost_ns"].as_f64() > Some(0.0) && report["clock"]["resolution_ns"].as_f64() > Some(0.0),
+        "{report:#}"
+    );
+    bench.expect_nothing_left(pid);
+}
+
+#[test]
+fn what_is_missing_is_named_with_what_to_install() {
+    let bench = Bench::new();
+    let (nothing, little) = (bench.place.path("nothing"), bench.place.path("little"));
+    for folder in [&nothing, &little] {
+        fs::create_dir(folder).expect("a new folder");
+    }
+    let mut without = bench.command("--json bench --quick floor piste");
+    let finished = process::run(without.env("PATH", &nothing).env_remove("CC"));
+    finished.expect_status(1);
+    assert!(finished.stderr.contains("there is no C compiler (cc)"), "{finished}");
+    let report = parsed(&finished);
+    assert_eq!(names(&report["absent"], "peer"), BTreeSet::from(["floor", "piste"]));
+    assert!(
+        report["absent"][0]["remedy"]
+            .as_str()
+            .is_some_and(|remedy| remedy.contains("apt install gcc")),
+        "{report:#}"
+    );
+    // With the compiler alone.
+    for program in ["cc", "as", "ld"] {
+        let found = ["/usr/bin", "/bin"]
+            .map(|folder| Path::new(folder).join(program))
+            .into_iter()
+            .find(|path| path.exists());
+        symlink(found.expect("it is installed"), little.join(program)).expect("a new link");
+    }
+    let mut alone = bench.command("--json bench --quick fprintf lttng perf strace");
+    let finished = process::run(alone.env("PATH", &little).env_remove("CC"));
+    let report = parsed(finished.expect_success());
+    assert_eq!(
+        names(&report["absent"], "peer"),
+        BTreeSet::from(["lttng", "perf", "strace"])
+    );
+    for (place, package) in ["lttng-tools", "linux-perf", "strace"].into_iter().enumerate() {
+        let remedy = report["absent"][place]["remedy"].as_str().expect("there is one");
+        assert!(remedy.contains(&format!("apt install {package}")), "{report:#}");
+    }
+    assert_eq!(
+        names(&report["rows"], "name"),
+        BTreeSet::from(["floor", "fprintf", "call"])
+    );
+    let text = process::run(
+        bench
+            .command("bench --quick floor lttng")
+            .env("PATH", &little)
+            .env_remove("CC"),
+    );
+    assert!(
+        text.expect_success()
+            .stdout
+            .contains("Not here\n  lttng: there is no program lttng; install it"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_tracer_that_records_nothing_is_not_measured() {
+    let bench = Bench::new();
+    // strace that traces, and writes elsewhere.
+    let folder = bench.place.path("fake");
+    fs::create_dir(&folder).expect("a new folder");
+    let fake = folder.join("strace");
+    fs::write(
+        &fake,
+        "#!/bin/sh\nexec /usr/bin/strace -q -p \"$3\" -o \"$5\" -e trace=none\n",
+    )
+    .expect("a new file");
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("it is set"));
+    let finished = process::run(bench.command("--json bench --quick strace").env("PATH", path));
+    finished.expect_status(1);
+    let report = parsed(&finished);
+    assert_eq!(report["failed"][0]["peer"], "strace");
+    assert_eq!(report["failed"][0]["reason"], "it recorded nothing of strace");
+    assert_eq!(names(&report["rows"], "name"), BTreeSet::from(["call"]));
+    assert!(finished.stderr.contains("not measured: strace"), "{finished}");
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing() {
+    let Some(_alone) = kernel::workplace() else { return };
+    let bench = Bench::new();
+    // While tracers are prepared, while events are measured, and while system calls are.
+    for (runs, signal) in [("cc1", Signal::INT), ("probed", Signal::INT), ("calls", Signal::TERM)] {
+        let mut running = bench.start("--json bench piste lttng usdt uprobe trace_marker strace tracefs piste-kernel");
+        let pid = running.pid();
+        wait_until(&format!("{runs} runs"), || bench.runs(runs));
+        running.signal(signal);
+        let finished = running.finish();
+        match finished.status {
+            0 => assert_eq!(parsed(&finished)["was_interrupted"], true),
+            _ => assert!(finished.expect_status(130).stderr.contains("interrupted"), "{finished}"),
+        }
+        // A repetition of events was complete.
+        assert!(runs != "calls" || finished.success(), "{finished}");
+        bench.expect_nothing_left(pid);
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed_by_the_next_one() {
+    let Some(_alone) = kernel::workplace() else { return };
+    let bench = Bench::new();
+    let mut running = bench.start("bench uprobe lttng piste");
+    let pid = running.pid();
+    wait_until("all programs run", || {
+        ["probed", "lttng", "piste"].iter().all(|name| bench.runs(name))
+    });
+    running.signal(Signal::KILL);
+    running.finish();
+    wait_until("all processes have ended", || bench.processes().is_empty());
+    assert!(!made_in_tracefs(pid).is_empty(), "nobody could remove it");
+    bench.run("bench --quick uprobe").expect_success();
+    bench.expect_nothing_left(pid);
+}
+
+#[test]
+fn two_results_are_compared() {
+    let bench = Bench::new();
+    let path = |name: &str| bench.place.path(name);
+    let measured = bench.run(&format!("bench --quick floor prototype -o {}", text(&path("a.json"))));
+    assert!(
+        measured.expect_success().stdout.contains("Events of programs"),
+        "{measured}"
+    );
+    let mut report: Value =
+        serde_json::from_str(&fs::read_to_string(path("a.json")).expect("it is there")).expect("JSON");
+    // As if there had been repetitions: of which one row is twice as slow, another one varies, and a third is only in the first result.
+    let write = |name: &str, report: &Value| fs::write(path(name), report.to_string()).expect("it can be written");
+    let rows = report["rows"].as_array_mut().expect("a list");
+    rows.iter_mut()
+        .for_each(|row| row["repetitions_ns"] = serde_json::json!([10.0, 10.1, 9.9]));
+    write("before.json", &report);
+    let rows = report["rows"].as_array_mut().expect("a list");
+    rows.retain(|row| row["name"] != "survey");
+    for row in rows {
+        match row["name"].as_str().expect("a name") {
+            "prototype" => row["repetitions_ns"] = serde_json::json!([20.0, 20.2, 19.8]),
+            "floor" => row["repetitions_ns"] = serde_json::json!([10.0, 14.0, 8.0]),
+            "clock" => row["repetitions_ns"] = serde_json::json!([5.0, 5.05, 4.95]),
+            _ => {}
+        }
+    }
+    write("after.json", &report);
+    let files = format!("{} {}", text(&path("before.json")), text(&path("after.json")));
+    let compared = parsed(bench.run(&format!("--json bench compare {files}")).expect_success());
+    let verdict = |name: &str| row(&compared, name)["verdict"].as_str().expect("a word").to_owned();
+    assert_eq!(
+        ["prototype", "floor", "clock", "none"].map(verdict),
+        ["slower", "no_difference_shown", "faster", "no_difference_shown"]
+    );
+    assert_eq!(compared["unmatched"], serde_json::json!(["survey"]));
+    let shown = bench.run(&format!("bench compare {files}"));
+    assert!(
+        shown
+            .expect_success()
+            .stdout
+            .contains("in only one of the results: survey"),
+        "{shown}"
+    );
+    // One repetition says nothing.
+    let alone = bench.run(&format!("--json bench compare {0} {0}", text(&path("a.json"))));
+    assert_eq!(row(&parsed(alone.expect_success()), "floor")["verdict"], "unknown");
+    write("other.json", &serde_json::json!({ "format": 99 }));
+    for (file, reason) in [
+        ("other.json", "it has format 99, and this piste reads 1"),
+        ("nothing.json", "no such file or folder"),
+        ("made", "it is a folder"),
+    ] {
+        let refused = bench.run(&format!(
+            "bench compare {} {}",
+            text(&path("a.json")),
+            text(&path(file))
+        ));
+        refused.expect_status(1);
+        assert!(refused.stderr.contains(reason), "{refused}");
+    }
+}
+
+#[test]
+fn results_are_written_as_csv_and_as_a_page() {
+    let bench = Bench::new();
+    let file = bench.place.path("result.csv");
+    let shown = bench.run(&format!("bench --quick floor --csv -o {}", text(&file)));
+    let table = &shown.expect_success().stdout;
+    assert_eq!(*table, fs::read_to_string(&file).expect("it is there"));
+    let mut lines = table.lines();
+    let columns = lines.next().expect("a heading").split(',').count();
+    let rows: Vec<&str> = lines.collect();
+    assert_eq!(rows.len(), 5, "{table}");
+    assert!(columns > 24 && rows[0].starts_with("none,floor,"), "{table}");
+    let page = bench.place.path("result.html");
+    bench
+        .run(&format!("bench --quick floor --payload 64 -o {}", text(&page)))
+        .expect_success();
+    let page = fs::read_to_string(&page).expect("it is there");
+    for said in [
+        "<!DOCTYPE html>",
+        "default-src 'none'",
+        "floor: clock and store, unsafe, 64 bytes",
+        "bench --quick floor --payload 64",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    assert_eq!(
+        (page.matches("<figure>").count(), page.matches("<script").count()),
+        (2, 0)
+    );
+    let refused = bench.run("bench nobody");
+    refused.expect_status(2);
+    assert!(
+        refused
+            .stderr
+            .contains("there is no peer \"nobody\" (see piste bench --list)"),
+        "{refused}"
+    );
+}
