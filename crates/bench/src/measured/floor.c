@@ -16,8 +16,9 @@
 #define RING_BYTES (1u << 20)
 #define EVENT_ID   1u
 
-static _Alignas(4096) uint8_t ring[RING_BYTES + PAYLOAD_BYTES + 128];
-static volatile uint64_t position; /* In memory, as any record of what was written must be. */
+/* Of each thread: one that shared them with another would wait for it. */
+static __thread _Alignas(4096) uint8_t ring[RING_BYTES + PAYLOAD_BYTES + 128];
+static __thread volatile uint64_t position; /* In memory, as any record of what was written must be. */
 static FILE *nowhere;
 
 static inline uint64_t ticks(void)
@@ -93,7 +94,7 @@ static inline void store_survey(uint32_t value)
 	memcpy(space(sizeof(record)), &record, sizeof(record));
 }
 
-static volatile uint64_t read_clock;
+static __thread volatile uint64_t read_clock;
 
 /* Each step needs the result of the one before, and nothing else: it takes as long as the CPU's clock makes it. */
 static void run_reference(uint64_t count)

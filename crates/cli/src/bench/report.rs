@@ -13,6 +13,8 @@ use crate::screen::{BAD, FAINT, STRONG, printable, styled};
 
 /// Beside the CPU time, the wall time is worth a column only if it is so much longer.
 const WALL_DIFFERS: f64 = 1.02;
+/// On a terminal that is not wider, rows have their short names instead of their titles.
+const TITLES_FIT: usize = 100;
 /// Counters of the processor, and their headings.
 const COUNTERS: [(&str, &str); 9] = [
     ("cycles", "CYCLES"),
@@ -138,6 +140,7 @@ pub(super) fn wide_title(row: &Row) -> String {
 
 fn table(rows: &[&Row], group: Group, width: Width) -> String {
     let is_calls = group == Group::Calls;
+    let is_narrow = width.beside(TITLES_FIT).is_some_and(|rest| rest == 0);
     let mut headings = vec![(if is_calls { "TRACER" } else { "EVENT" }, Align::Left)];
     let has_threads = rows.iter().any(|row| row.threads > 1);
     if has_threads {
@@ -163,7 +166,7 @@ fn table(rows: &[&Row], group: Group, width: Width) -> String {
     headings.extend(["ONE, 50 %", "99 %", "MAX"].map(|heading| (heading, Align::Right)));
     let mut columns = Columns::new(&headings).with_minor(&["± %", "99 %", "MAX", "WALL"]);
     for row in rows {
-        let mut cells: Vec<Cell> = vec![row.title.as_str().into()];
+        let mut cells: Vec<Cell> = vec![if is_narrow { &row.name } else { &row.title }.into()];
         if has_threads {
             cells.push(row.threads.to_string().into());
         }
