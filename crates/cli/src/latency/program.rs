@@ -49,7 +49,7 @@ pub(super) fn program(arguments: &Latency, json: bool) -> Result<(), Failure> {
     let mut flight = Flight::start(places.clone(), folder, events)?;
     let trigger = flight.session().to_owned();
     // Before there is the trigger, which acts only once.
-    let seen = watch(&places, &trigger)?;
+    let notices = watch(&places, &trigger)?;
     let mut client = Client::connect_or_start(&places)?;
     client
         .calls()
@@ -72,7 +72,7 @@ pub(super) fn program(arguments: &Latency, json: bool) -> Result<(), Failure> {
     }
     let end = arguments.duration.map(|duration| Instant::now() + duration);
     let seen = loop {
-        match seen.recv_timeout(LOOK) {
+        match notices.recv_timeout(LOOK) {
             Ok(seen) => break Some(seen?),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(Error::Gone.into()),
@@ -83,6 +83,11 @@ pub(super) fn program(arguments: &Latency, json: bool) -> Result<(), Failure> {
         }
     };
     let _ = client.calls().remove_trigger(trigger).call();
+    // A snapshot that had begun is complete now, and told.
+    let seen = match seen {
+        None => notices.recv_timeout(LOOK).ok().transpose()?,
+        seen => seen,
+    };
     let explained = seen.map(|seen| {
         if seen.snapshot.is_ok() {
             flight.keep_folder();

@@ -228,13 +228,15 @@ impl Delay {
         if self.late.cpu.is_none() {
             let is_often = page_faults.saturating_mul(PAGE_FAULTS_EVERY_NS) >= ns;
             shares.add(if is_often { Culprit::PageFault } else { Culprit::Running }, ns);
-        } else if page_faults > 0 {
-            // The loop does nothing else that takes time.
-            shares.add(Culprit::PageFault, ns);
-        } else if self.frequency_changes > 0 {
-            shares.add(Culprit::Frequency, ns);
         } else {
-            shares.add(Culprit::NothingVisible, ns);
+            // The loop does nothing else that takes time, but a page fault takes no milliseconds.
+            let faults_ns = page_faults.saturating_mul(PAGE_FAULTS_EVERY_NS).min(ns);
+            let rest = match self.frequency_changes {
+                0 => Culprit::NothingVisible,
+                _ => Culprit::Frequency,
+            };
+            shares.add(Culprit::PageFault, faults_ns);
+            shares.add(rest, ns - faults_ns);
         }
     }
 
