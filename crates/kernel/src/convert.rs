@@ -6,6 +6,7 @@
 //!
 //! Nothing in a record is believed. One that contradicts its format is left out and counted.
 
+mod call_filter;
 mod class_id;
 pub(crate) mod copies;
 mod detail;

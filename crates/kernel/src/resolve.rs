@@ -40,7 +40,7 @@ pub enum ResolvedEvent {
         number: u32,
         /// The kernel's name for it.
         name: &'static str,
-        /// Which of its calls are recorded, where the BPF program does that; absent: all.
+        /// Which of its calls are recorded, where the BPF program or the converter chooses them; absent: all that the kernel lets through.
         condition: Option<Condition<filters::Test>>,
     },
 }
@@ -92,13 +92,15 @@ pub fn rule(rule: &Rule, catalog: &Catalog, memory: Option<&Memory>) -> Result<V
         EventSource::Syscall { pattern, part } => {
             let part = *part;
             check_part(rule, part, catalog)?;
-            if let Some(memory) = memory.filter(|_| catalog.architecture().has_tables()) {
-                return filtered_calls(rule, (pattern, part), catalog.architecture(), memory);
+            let architecture = catalog.architecture();
+            let memory = memory.filter(|_| architecture.has_tables());
+            if memory.is_some() {
+                return filtered_calls(rule, (pattern, part), architecture, memory);
             }
-            let filters = syscall_filters(rule, catalog)?;
-            match catalog.architecture() {
-                architecture if architecture.has_tables() => calls(rule, (pattern, part), architecture),
-                architecture => unnamed_calls(rule, (pattern, part), filters, architecture),
+            match syscall_filters(rule, catalog)? {
+                None => filtered_calls(rule, (pattern, part), architecture, memory),
+                Some(_) if architecture.has_tables() => calls(rule, (pattern, part), architecture),
+                Some(filters) => unnamed_calls(rule, (pattern, part), filters, architecture),
             }
         }
         EventSource::Uprobe { .. } | EventSource::Usdt { .. } | EventSource::Kprobe { .. } => {
@@ -127,14 +129,15 @@ fn check_part(rule: &Rule, part: CallPart, catalog: &Catalog) -> Result<(), Refu
     }
 }
 
-/// What the filter of a rule of system calls means for their entries and exits. A filter that names the returned value is for exits
-/// alone, and then entries are all recorded.
+/// What the filter of a rule of system calls means for the kernel's events of their entries and exits. A filter that names the returned value is for
+/// exits alone, and then entries are all recorded. `None` if it names arguments, which the kernel cannot compare: then the kernel records all, and the
+/// converter filters.
 ///
 /// # Errors
-/// The filter is wrong, or about arguments, which the kernel cannot compare.
-pub fn syscall_filters(rule: &Rule, catalog: &Catalog) -> Result<SyscallFilters, Refusal> {
+/// The filter is wrong, or names arguments where system calls have no names.
+pub fn syscall_filters(rule: &Rule, catalog: &Catalog) -> Result<Option<SyscallFilters>, Refusal> {
     let Some(filter) = parsed(rule)? else {
-        return Ok(SyscallFilters::default());
+        return Ok(Some(SyscallFilters::default()));
     };
     let refused = |error| Refusal::filter(&filter, error);
     let translated = |name| match catalog.by_name("raw_syscalls", name) {
@@ -147,7 +150,14 @@ pub fn syscall_filters(rule: &Rule, catalog: &Catalog) -> Result<SyscallFilters,
     );
     let missing = exit.as_ref().and_then(|exit| exit.missing.first());
     if let Some(missing) = missing {
-        let reason = "for system calls, the kernel can compare id, ret (only at exits), $tid, $comm and $cpu, but not arguments: those need BPF (see `piste doctor`), and a channel without --callstack and --no-strings";
+        let architecture = catalog.architecture();
+        if architecture.has_tables() {
+            return Ok(None);
+        }
+        let reason = format!(
+            "on {}, filters on system calls can compare id, ret (only at exits), $tid, $comm and $cpu",
+            architecture.name()
+        );
         return Err(refused(FilterError::at(missing.position, reason)));
     }
     let words = |words: Option<Words>| match words {
@@ -156,10 +166,10 @@ pub fn syscall_filters(rule: &Rule, catalog: &Catalog) -> Result<SyscallFilters,
         Some(Words::Everything) | None => Ok(None),
     };
     let entry = entry.filter(|entry| entry.missing.is_empty());
-    Ok(SyscallFilters {
+    Ok(Some(SyscallFilters {
         entry: words(entry.map(|entry| entry.words))?,
         exit: words(exit.map(|exit| exit.words))?,
-    })
+    }))
 }
 
 /// The filter of a rule.
@@ -358,7 +368,7 @@ fn filtered_calls(
     rule: &Rule,
     (pattern, part): (&str, CallPart),
     architecture: Architecture,
-    memory: &Memory,
+    memory: Option<&Memory>,
 ) -> Result<Vec<ResolvedEvent>, Refusal> {
     let mut meant = calls(rule, (pattern, part), architecture)?;
     let Some(filter) = parsed(rule)? else { return Ok(meant) };

@@ -12,7 +12,7 @@ use piste_kernel::catalog::Catalog;
 use piste_kernel::convert::{Converter, Finding, program_call, stream_class};
 use piste_kernel::layout::Layout;
 use piste_kernel::resolve::{self, Refusal, ResolvedEvent};
-use piste_kernel::spec::{CallPart, Context, EventSource, Memory};
+use piste_kernel::spec::{CallPart, ChannelSpec, Context, EventSource, Memory, Rule};
 use piste_syscalls::copies::{Kind, Size};
 use piste_syscalls::{Architecture, Table};
 
@@ -77,8 +77,15 @@ fn record(id: u16, from: usize, number: u64, words: &[u64]) -> Vec<u8> {
 
 /// Events as `NAME FIELD=VALUE ..`, and findings.
 fn converted(catalog: Catalog, records: &[Vec<u8>]) -> (Vec<String>, Vec<Finding>) {
+    converted_by(handmade::channel(&[Context::Tid]).rules, catalog, records)
+}
+
+fn converted_by(rules: Vec<Rule>, catalog: Catalog, records: &[Vec<u8>]) -> (Vec<String>, Vec<Finding>) {
     let layout = Arc::new(Layout::new(catalog.names()));
-    let channel = handmade::channel(&[Context::Tid]);
+    let channel = ChannelSpec {
+        rules,
+        ..handmade::channel(&[Context::Tid])
+    };
     let mut converter = Converter::new(Arc::new(catalog), layout, &channel, &[], Box::new(handmade::Numbered));
     let page = handmade::page(BEGIN_TICKS, records.iter().map(|record| (BEGIN_TICKS, &**record)));
     let mut packet = Vec::new();
@@ -122,6 +129,132 @@ fn calls_are_found_wherever_the_format_says_that_they_are() {
         assert_eq!(events, expected, "from {from}");
         assert_eq!(findings, []);
     }
+}
+
+/// A rule for a call, with a filter.
+fn filtered(pattern: &str, part: CallPart, filter: &str) -> Rule {
+    let pattern = pattern.to_owned();
+    let rule = handmade::rule(EventSource::Syscall { pattern, part });
+    Rule {
+        filter: Some(filter.to_owned()),
+        ..rule
+    }
+}
+
+#[test]
+fn calls_are_filtered_by_arguments_that_the_kernel_cannot_compare() {
+    let records = || {
+        [
+            record(ENTER, 8, 0, &[3, 4096, 17, 0, 0, 0]),
+            record(EXIT, 8, 0, &[17]),
+            record(ENTER, 8, 0, &[4, 4096, 5000, 0, 0, 0]),
+            record(EXIT, 8, 0, &[(-9_i64).cast_unsigned()]),
+            record(ENTER, 8, 3, &[4, 0, 0, 0, 0, 0]),
+        ]
+    };
+    let check = |rules: Vec<Rule>, expected: &[&str], is_late: bool| {
+        let catalog = catalog(USUAL, &enter_fields(8), &exit_fields(8));
+        let is_exit_wanted = |rule: &Rule| {
+            !matches!(
+                rule.source,
+                EventSource::Syscall {
+                    part: CallPart::Entry,
+                    ..
+                }
+            )
+        };
+        // The kernel records exits only if a rule wants them.
+        let has_exits = rules.iter().any(|rule| rule.enabled && is_exit_wanted(rule));
+        let is_there = |record: &Vec<u8>| has_exits || record[..2] == ENTER.to_le_bytes();
+        let records: Vec<_> = records().into_iter().filter(is_there).collect();
+        let (events, findings) = converted_by(rules.clone(), catalog, &records);
+        assert_eq!(events, expected, "{rules:?}");
+        let late = is_late.then_some(Finding::FilteredLate);
+        assert_eq!(findings, Vec::from_iter(late), "{rules:?}");
+    };
+    let (small, large) = (
+        "syscall_entry_read fd=3 buf=4096 count=17",
+        "syscall_entry_read fd=4 buf=4096 count=5000",
+    );
+    let (whole, failed) = ("syscall_exit_read ret=17", "syscall_exit_read ret=18446744073709551607");
+    let close = "syscall_entry_close fd=4";
+    // What a side does not know does not reject it.
+    check(
+        vec![filtered("read", CallPart::Both, "count > 4096")],
+        &[whole, large, failed],
+        true,
+    );
+    check(vec![filtered("read", CallPart::Entry, "count > 4096")], &[large], true);
+    check(
+        vec![filtered("read", CallPart::Both, "count > 4096 && ret < 0")],
+        &[large, failed],
+        true,
+    );
+    check(
+        vec![filtered("read", CallPart::Both, "fd == 3 || ret < 0")],
+        &[small, whole, large, failed],
+        false,
+    );
+    check(
+        vec![filtered("*", CallPart::Both, "fd == 4")],
+        &[whole, large, failed, close],
+        true,
+    );
+    check(vec![filtered("*", CallPart::Entry, "count == 17")], &[small], true);
+    // One of several rules is enough; the filters of those that the kernel could follow alone apply here, too.
+    let by_result = || filtered("read", CallPart::Both, "ret < 0");
+    let by_count = || filtered("read", CallPart::Both, "count == 17 && $cpu == 0 && $tid != 1");
+    check(vec![by_result(), by_count()], &[small, whole, large, failed], true);
+    let of_others = filtered("read", CallPart::Both, "count == 17 && $cpu == 1");
+    check(vec![of_others], &[], true);
+    let disabled = Rule {
+        enabled: false,
+        ..by_count()
+    };
+    check(
+        vec![filtered("read", CallPart::Entry, "count > 4096"), disabled],
+        &[large],
+        true,
+    );
+    let unfiltered = Rule {
+        filter: None,
+        ..by_count()
+    };
+    check(
+        vec![filtered("read", CallPart::Entry, "count > 4096"), unfiltered],
+        &[small, whole, large, failed],
+        false,
+    );
+    let raw = handmade::rule(EventSource::Tracepoint {
+        pattern: "raw_syscalls:*".to_owned(),
+    });
+    check(
+        vec![filtered("read", CallPart::Entry, "count > 4096"), raw],
+        &[small, whole, large, failed, close],
+        false,
+    );
+}
+
+#[test]
+fn filters_on_arguments_are_for_calls_that_have_names() {
+    let catalog = catalog(USUAL, &enter_fields(8), &exit_fields(8));
+    let resolved = resolve::rule(&filtered("*", CallPart::Both, "count > 4096"), &catalog, None).unwrap();
+    let has_condition = |name: &str| {
+        let is_it = |event: &&ResolvedEvent| matches!(event, ResolvedEvent::Syscall { name: own, .. } if *own == name);
+        resolved.iter().find(is_it).map(|event| match event {
+            ResolvedEvent::Syscall { condition, .. } => condition.is_some(),
+            ResolvedEvent::Tracepoint { .. } => false,
+        })
+    };
+    assert_eq!((has_condition("read"), has_condition("close")), (Some(true), None));
+    let refused =
+        |filter: &str, catalog: &Catalog| match resolve::rule(&filtered("*", CallPart::Both, filter), catalog, None) {
+            Err(Refusal::InvalidFilter { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        };
+    assert!(refused("cuont > 4096", &catalog).contains("did you mean count?"));
+    let other = catalog.on(Architecture::named("loongarch64"));
+    assert!(refused("count > 4096", &other).contains("on loongarch64, filters on system calls can compare id"));
 }
 
 #[test]

@@ -151,16 +151,7 @@ impl Filter {
         if tests.len() > TEST_COUNT {
             return Err(TooMany);
         }
-        let is_of_exit = |index: usize| {
-            matches!(
-                &tests[index],
-                Test::Number {
-                    subject: Number::Result,
-                    ..
-                }
-            )
-        };
-        let entry = possible(&exit, true, &is_of_exit);
+        let entry = possible(&exit, true, &|index: &usize| tests[*index].is_of_exit());
         Ok(Filter {
             entry: Decider::of(&entry),
             exit: Decider::of(&exit),
@@ -194,17 +185,27 @@ fn numbered(condition: &Condition<Test>, tests: &mut Vec<Test>) -> Condition<usi
     }
 }
 
-/// The condition with the answers that make it true, where they are not known yet.
-fn possible(condition: &Condition<usize>, wanted: bool, is_unknown: &impl Fn(usize) -> bool) -> Condition<usize> {
-    let each = |parts: &[Condition<usize>]| parts.iter().map(|part| possible(part, wanted, is_unknown)).collect();
+/// The condition with the answers that make it true, where they are not known.
+fn possible<T: Clone>(condition: &Condition<T>, wanted: bool, is_unknown: &impl Fn(&T) -> bool) -> Condition<T> {
+    let each = |parts: &[Condition<T>]| parts.iter().map(|part| possible(part, wanted, is_unknown)).collect();
     match condition {
         Condition::Always(value) => Condition::Always(*value),
         Condition::And(parts) => Condition::all(each(parts)),
         Condition::Or(parts) => Condition::any(each(parts)),
         Condition::Not(inner) => possible(inner, !wanted, is_unknown).not(),
-        Condition::Test(index) if is_unknown(*index) => Condition::Always(wanted),
-        Condition::Test(index) => Condition::Test(*index),
+        Condition::Test(test) if is_unknown(test) => Condition::Always(wanted),
+        Condition::Test(test) => Condition::Test(test.clone()),
     }
+}
+
+/// What may satisfy the condition of the entries of a call, judged without what the call returns.
+pub fn of_entry(condition: &Condition<Test>) -> Condition<Test> {
+    possible(condition, true, &|test| test.is_of_exit() || !test.is_of_record())
+}
+
+/// What may satisfy the condition of the exits of a call, judged without its arguments.
+pub fn of_exit(condition: &Condition<Test>) -> Condition<Test> {
+    possible(condition, true, &|test| test.is_of_entry() || !test.is_of_record())
 }
 
 impl Decider {
@@ -242,6 +243,70 @@ impl Decider {
 }
 
 impl Test {
+    /// Whether it compares what a call returned.
+    fn is_of_exit(&self) -> bool {
+        matches!(
+            self,
+            Test::Number {
+                subject: Number::Result,
+                ..
+            }
+        )
+    }
+
+    /// Whether it compares an argument.
+    fn is_of_entry(&self) -> bool {
+        matches!(
+            self,
+            Test::Number {
+                subject: Number::Argument(_),
+                ..
+            }
+        )
+    }
+
+    /// Whether the kernel's record of an entry or exit has what it compares.
+    fn is_of_record(&self) -> bool {
+        let Test::Number { subject, .. } = self else {
+            return false;
+        };
+        matches!(
+            subject,
+            Number::Argument(_) | Number::Result | Number::Tid | Number::Cpu
+        )
+    }
+
+    /// The answer, given the number that it compares: what the BPF program answers. A test of a text is not satisfied.
+    pub fn holds(&self, number: impl FnOnce(Number) -> u64) -> bool {
+        let Test::Number {
+            subject,
+            bytes,
+            is_signed,
+            mask,
+            comparison,
+            value,
+        } = self
+        else {
+            return false;
+        };
+        let number = number(*subject);
+        let unused_bits = 64_u32.saturating_sub(8 * u32::from(*bytes)).min(63);
+        let number = match is_signed {
+            true => ((number << unused_bits).cast_signed() >> unused_bits).cast_unsigned(),
+            false => number << unused_bits >> unused_bits,
+        } & mask;
+        let order = match is_signed {
+            true => number.cast_signed().cmp(&value.cast_signed()),
+            false => number.cmp(value),
+        };
+        match comparison {
+            Comparison::Equal => order.is_eq(),
+            Comparison::Less => order.is_lt(),
+            Comparison::Greater => order.is_gt(),
+            Comparison::Bits => number & value != 0,
+        }
+    }
+
     fn put(&self, bytes: &mut Vec<u8>) {
         let mut pattern = [0; PATTERN_COUNT];
         let (head, mask, value) = match self {
@@ -337,6 +402,43 @@ mod tests {
         assert_eq!(decided(&filter, &[0, 1]), (true, false));
         let filter = Filter::of(&Condition::any(vec![argument, result])).unwrap();
         assert_eq!(decided(&filter, &[]), (true, false));
+    }
+
+    #[test]
+    fn what_a_side_does_not_know_does_not_reject_a_call() {
+        let (argument, result) = (test(Number::Argument(0), 1), test(Number::Result, 0));
+        let both = Condition::all(vec![argument.clone(), result.clone().not()]);
+        assert_eq!(of_entry(&both), argument);
+        assert_eq!(of_exit(&both), result.clone().not());
+        let either = Condition::any(vec![argument, result]);
+        assert_eq!(of_entry(&either), Condition::Always(true));
+        let comm = Condition::Test(Test::Text {
+            subject: Text::Comm,
+            pattern: vec![STAR],
+        });
+        assert_eq!(of_entry(&comm.not()), Condition::Always(true));
+    }
+
+    #[test]
+    fn numbers_are_compared_as_wide_as_they_are() {
+        let number = |bytes, is_signed, mask, comparison, value: i64| Test::Number {
+            subject: Number::Argument(1),
+            bytes,
+            is_signed,
+            mask,
+            comparison,
+            value: value.cast_unsigned(),
+        };
+        let holds = |test: &Test, argument: u64| test.holds(|_| argument);
+        let equal = number(4, true, u64::MAX, Comparison::Equal, -100);
+        assert!(holds(&equal, 0xffff_ff9c) && holds(&equal, (-100_i64).cast_unsigned()) && !holds(&equal, 100));
+        let less = number(4, true, u64::MAX, Comparison::Less, 0);
+        assert!(holds(&less, 0x8000_0000) && !holds(&less, 0x7fff_ffff));
+        let greater = number(4, false, u64::MAX, Comparison::Greater, 5);
+        assert!(holds(&greater, 6) && holds(&greater, 0x8000_0000) && !holds(&greater, 0x1_0000_0000));
+        let masked = number(8, false, 3, Comparison::Equal, 1);
+        assert!(holds(&masked, 5) && !holds(&masked, 6));
+        assert!(holds(&number(4, false, u64::MAX, Comparison::Bits, 0x40), 0x41));
     }
 
     #[test]

@@ -643,7 +643,10 @@ fn a_filter_that_no_call_can_satisfy_is_refused() {
     ]);
     let refused = place.piste(&["enable-event", "-k", "--syscall", "read", "--callstack", "user"]);
     assert!(
-        !refused.success() && refused.stderr.contains("not arguments"),
+        !refused.success()
+            && refused
+                .stderr
+                .contains("`filename` is in memory that an argument points to"),
         "{refused}"
     );
 }

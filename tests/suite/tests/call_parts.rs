@@ -102,6 +102,71 @@ fn exits_are_chosen_by_arguments_and_entries_not_by_results() {
 }
 
 #[test]
+fn arguments_are_compared_without_bpf() {
+    let script = "
+import os
+reading, writing = os.pipe()
+for number in range(1, 101):
+    os.write(writing, b'x' * number)
+    os.read(reading, 4096 + number)
+";
+    for channel_options in [&["--no-strings"][..], &[]] {
+        let Some(place) = kernel::shared_workplace() else {
+            return;
+        };
+        let session = tracking_this_test(&place, channel_options);
+        let by_count = ["--syscall", "read", "--filter", "count > 4186 && count <= 4196"];
+        // Call stacks are recorded without BPF.
+        let with_stacks = ["--callstack", "kernel:3"];
+        let options = if channel_options.is_empty() {
+            &with_stacks[..]
+        } else {
+            &[]
+        };
+        session.enable(&[&by_count, options].concat()).start();
+        place.run("python3", &["-c", script]).expect_success();
+        let said = place.piste_json(&["status"]).to_string();
+        let (_, trace) = session.end();
+        let mut counts = Vec::new();
+        trace.for_each(|event| {
+            if event.name == "syscall_entry_read" {
+                counts.extend(event.field("count").map(str::to_owned));
+            }
+        });
+        let expected: Vec<String> = (4187..=4196).map(|count| count.to_string()).collect();
+        assert_eq!(counts, expected, "{channel_options:?}");
+        assert!(count(&trace, "syscall_exit_read") >= 100);
+        let note = "it saves space, but not the cost of the events that it rejects";
+        assert!(said.contains(note), "{said}");
+    }
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
+    let _session = tracking_this_test(&place, &["--no-strings"]);
+    for (filter, reason) in [
+        (
+            "filename == \"a\"",
+            "`filename` is in memory that an argument points to",
+        ),
+        ("flags & 0x40 && $comm == \"a\"", "cannot use both $comm and arguments"),
+        ("flaks & 0x40", "did you mean flags?"),
+    ] {
+        let refused = place.piste(&[
+            "enable-event",
+            "-k",
+            "-c",
+            "kernel",
+            "--syscall",
+            "openat",
+            "--filter",
+            filter,
+        ]);
+        refused.expect_status(1);
+        assert!(refused.stderr.contains(reason), "{filter}: {refused}");
+    }
+}
+
+#[test]
 fn what_needs_both_parts_is_unknown() {
     let Some(place) = kernel::workplace() else { return };
     let session = tracking_this_test(&place, &[]);

@@ -370,17 +370,22 @@ pub(crate) enum Comparable {
     AtExit,
     /// It is a list, or a part of an address.
     Nothing,
+    /// Only the BPF program reads it, and here it does not record the call.
+    NotHere,
 }
 
-/// What the BPF program can compare of a field of a call; `None` if the call does not have it.
-pub(crate) fn comparable(table: Table, call: &Syscall, memory: &Memory, field: &str) -> Option<Comparable> {
+/// What can be compared of a field of a call; `None` if the call does not have it. `memory` is what the BPF program records; absent: tracefs records
+/// the call, so there are numbers only.
+pub(crate) fn comparable(table: Table, call: &Syscall, memory: Option<&Memory>, field: &str) -> Option<Comparable> {
     if field == "ret" {
         return Some(Comparable::Number(Number::Result, Element::Int64));
     }
-    let all = of(table, call, memory);
+    let all = of(table, call, memory.unwrap_or(&Memory::default()));
     let found = all.iter().enumerate().find_map(|(index, copied)| {
         let comparable = copied.comparable(index as u8, table, call, field)?;
-        Some(if copied.memory.is_input {
+        Some(if memory.is_none() {
+            Comparable::NotHere
+        } else if copied.memory.is_input {
             comparable
         } else {
             Comparable::AtExit

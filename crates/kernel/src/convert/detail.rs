@@ -72,7 +72,7 @@ impl Detail {
 }
 
 impl Subject<'_> {
-    fn is_meant(self, index: usize, rule: &Rule) -> bool {
+    pub(super) fn is_meant(self, index: usize, rule: &Rule) -> bool {
         let is_excluded = |meant: &dyn Fn(&str) -> bool| rule.excluded.iter().any(|pattern| meant(pattern));
         match (self, &rule.source) {
             (

@@ -34,6 +34,11 @@ pub enum Finding {
         /// What the kernel runs on.
         architecture: &'static str,
     },
+    /// The kernel cannot compare arguments of system calls, so it records those that a filter rejects. Said once.
+    #[error(
+        "the kernel cannot compare arguments of system calls, so pisted applies the filter when it writes the trace: it saves space, but not the cost of the events that it rejects"
+    )]
+    FilteredLate,
     /// Records of an event that the kernel does not describe. They are not in the trace and count as discarded.
     #[error("{records} records of event {id} were discarded: the kernel does not describe them")]
     UnknownEvent {

@@ -11,7 +11,7 @@ use super::detail::{Detail, Subject};
 use super::event::{self, Event};
 use super::returns::is_return;
 use super::syscall::{self, CallFormat, Side};
-use super::{Finding, class_id, fields_of};
+use super::{Finding, call_filter, class_id, fields_of};
 use crate::catalog::Catalog;
 use crate::format::EventFormat;
 use crate::layout::{CALLS, Layout};
@@ -20,7 +20,9 @@ use crate::probe::ProbeEvent;
 use crate::shapes;
 use crate::spec::{ChannelSpec, Context, Memory, Rule, Stack};
 use crate::stacks::StackFormats;
+use piste_filter::Condition;
 use piste_syscalls::Table;
+use piste_syscalls::filters::Test;
 
 /// The plans of a channel.
 pub(super) struct Plans {
@@ -56,6 +58,8 @@ pub(super) struct Planned {
     /// Name in the trace.
     pub(super) name: Box<str>,
     pub(super) stack: Option<Box<Stack>>,
+    /// Which entries or exits of a system call become events; absent: all.
+    pub(super) condition: Option<Box<Condition<Test>>>,
 }
 
 /// What to do with records of a number.
@@ -94,6 +98,8 @@ pub(super) enum Call {
     Plan(u32),
     /// The plan with this index; and it is the entry of a return from a signal handler.
     Return(u32),
+    /// The plan with this index, for those that satisfy its condition.
+    Filtered(u32),
     /// No rule means it. Where both tables are recorded, the kernel's filter of numbers lets such calls through.
     Dropped,
 }
@@ -281,6 +287,13 @@ impl Plans {
         let Some(detail) = detail else {
             return Call::Dropped;
         };
+        let condition = match call.filter(|_| !format.has_copies) {
+            Some(call) => call_filter::condition(&self.rules, &self.catalog, (table, call), side, [subject, raw]),
+            None => Condition::Always(true),
+        };
+        if condition == Condition::Always(false) {
+            return Call::Dropped;
+        }
         let returns = side == Side::Entry && call.is_some_and(|call| is_return(call.name));
         match syscall::plan(table, call, format, self.memory.as_ref(), &detail, &self.contexts) {
             Ok(planned) => {
@@ -292,8 +305,14 @@ impl Plans {
                 }
                 if returns {
                     Call::Return(index)
-                } else {
+                } else if condition == Condition::Always(true) {
                     Call::Plan(index)
+                } else {
+                    if self.all.iter().all(|planned| planned.condition.is_none()) {
+                        self.findings.push(Finding::FilteredLate);
+                    }
+                    self.all[index as usize].condition = Some(Box::new(condition));
+                    Call::Filtered(index)
                 }
             }
             Err(TooFar) => Call::Dropped,
@@ -327,6 +346,7 @@ impl Plans {
             class_id: class.id,
             name: class.name.as_str().into(),
             stack: detail.stack.map(Box::new),
+            condition: None,
         });
         // The places of a probe have one class.
         if !self.new_classes.iter().any(|other| other.id == class.id) {

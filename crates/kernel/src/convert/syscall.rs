@@ -105,6 +105,13 @@ impl CallFormat {
             .first_chunk::<{ WORD_BYTES as usize }>()?;
         Some((i32::from_le_bytes(*tid), u64::from_le_bytes(*number)))
     }
+
+    /// The argument with this index, or the result; 0 when the record is too short.
+    pub(super) fn word(self, record: &[u8], index: u8) -> u64 {
+        let from = usize::from(self.words_from) + usize::from(index) * WORD_BYTES as usize;
+        let word = record.get(from..).and_then(|rest| rest.first_chunk());
+        word.map_or(0, |word| u64::from_le_bytes(*word))
+    }
 }
 
 /// The name in the trace of a call's entry or exit; `None` is a call that is in no table.

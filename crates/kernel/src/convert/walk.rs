@@ -12,6 +12,7 @@ use crate::page::Record;
 use crate::plan::{Stop, Surroundings};
 use crate::stacks::{Look, Stacks};
 use piste_syscalls::Table;
+use piste_syscalls::filters::Number;
 
 /// How far the records have become events.
 pub(super) struct Walk<'a> {
@@ -153,8 +154,24 @@ impl<'a> Walk<'a> {
                 self.returns.begin(tid, number);
                 Some(index)
             }
+            Call::Filtered(index) => self.is_wanted(index, record.data, tid, format).then_some(index),
             Call::Dropped | Call::Unseen => None,
         }
+    }
+
+    /// Whether an entry or exit of a call satisfies the condition of its plan.
+    #[cold]
+    fn is_wanted(&self, index: u32, record: &[u8], tid: i32, format: CallFormat) -> bool {
+        let number = |number| match number {
+            Number::Argument(index) => format.word(record, index),
+            Number::Result => format.word(record, 0),
+            Number::Tid => i64::from(tid).cast_unsigned(),
+            Number::Cpu => self.around.cpu.into(),
+            // Conditions of such records have no others.
+            Number::Member { .. } | Number::Port(_) => 0,
+        };
+        let condition = self.plans.get(index).condition.as_ref();
+        condition.is_none_or(|condition| condition.holds(&|test| test.holds(number)))
     }
 
     #[cold]

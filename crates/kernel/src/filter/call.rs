@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Filters of a system call, for the BPF program that records it with what its arguments point to. They mean what they mean when a trace is read;
-//! what the program cannot compare is refused.
+//! Filters of a system call, for the BPF program that records it with what its arguments point to, or for the converter of tracefs' records, which
+//! have numbers only. They mean what they mean when a trace is read; what cannot be compared is refused.
 
 use piste_ctf::Element;
 use piste_ctf::read::schema::Scope;
@@ -23,15 +23,15 @@ pub struct CallTranslation {
     pub missing: Vec<MissingField>,
 }
 
-/// Translates a filter for a system call, of which so much is recorded.
+/// Translates a filter for a system call. `memory` is what the BPF program records of it; absent: tracefs records it.
 ///
 /// # Errors
-/// Where and why the BPF program cannot do what the filter says.
+/// Where and why the filter cannot be followed while recording.
 pub fn translate_call(
     filter: &Filter,
     table: Table,
     call: &Syscall,
-    memory: &Memory,
+    memory: Option<&Memory>,
 ) -> Result<CallTranslation, FilterError> {
     let mut missing = Vec::new();
     let mut translator = Translator {
@@ -47,7 +47,7 @@ pub fn translate_call(
 struct Translator<'a> {
     table: Table,
     call: &'a Syscall,
-    memory: &'a Memory,
+    memory: Option<&'a Memory>,
     missing: &'a mut Vec<MissingField>,
 }
 
@@ -177,6 +177,11 @@ impl Translator<'_> {
             }
             Term::Tid => ("$tid".to_owned(), number(Number::Tid)),
             Term::Cpu => ("$cpu".to_owned(), number(Number::Cpu)),
+            Term::Comm if self.memory.is_none() => {
+                return refused(
+                    "without BPF, a filter on system calls cannot use both $comm and arguments; use --pid or $tid, or filter when you read the trace",
+                );
+            }
             Term::Comm => ("$comm".to_owned(), Comparable::Text(Text::Comm)),
             Term::Field(field) if !field.scopes.contains(&Scope::Payload) => {
                 return refused(
@@ -211,7 +216,7 @@ impl Subject {
         match self.comparable {
             Comparable::Number(number, element) => self.number(number, element, mask, against),
             Comparable::Text(text) => self.text(text, against),
-            Comparable::AtExit | Comparable::Nothing => Err(self.refused(against.position)),
+            Comparable::AtExit | Comparable::Nothing | Comparable::NotHere => Err(self.refused(against.position)),
         }
     }
 
@@ -221,6 +226,9 @@ impl Subject {
             Comparable::AtExit => {
                 format!("the kernel fills in `{name}` during the call; filter on it with `piste view --filter`")
             }
+            Comparable::NotHere => format!(
+                "`{name}` is in memory that an argument points to; to compare it, Piste needs BPF (see `piste doctor`), and a channel without --callstack and --no-strings"
+            ),
             _ => format!("`{name}` cannot be compared while recording; filter on it with `piste view --filter`"),
         };
         FilterError::at(position, reason)
@@ -260,7 +268,7 @@ impl Subject {
                 let reason = format!("`{name}` is a number: == != < <= > >= and & are allowed, not a pattern");
                 Err(FilterError::at(position, reason))
             }
-            Comparable::AtExit | Comparable::Nothing => Err(self.refused(position)),
+            Comparable::AtExit | Comparable::Nothing | Comparable::NotHere => Err(self.refused(position)),
         }
     }
 
@@ -340,11 +348,14 @@ mod tests {
 
     /// What becomes of a filter of a call: the condition, or the error.
     fn check(name: &str, text: &str, expected: &str) {
+        check_with(Some(&Memory::default()), (name, text), expected);
+    }
+
+    fn check_with(memory: Option<&Memory>, (name, text): (&str, &str), expected: &str) {
         let architecture = Architecture::named("x86_64");
         let call = architecture.by_name(Table::Native, name).expect(name);
-        let memory = Memory::default();
         let translated = Filter::parse(text)
-            .and_then(|filter| translate_call(&filter, Table::Native, call, &memory))
+            .and_then(|filter| translate_call(&filter, Table::Native, call, memory))
             .map(|translation| shown(&translation.condition));
         let translated = translated.unwrap_or_else(|error| error.to_string());
         assert_eq!(translated, expected, "{name}: {text}");
@@ -432,6 +443,34 @@ mod tests {
         check("close", "filename == \"a\"", "false");
         check("close", "exists(fd) && !exists(filename)", "true");
         check("close", "fd == 3 || filename == \"a\"", "Argument(0):u32 Equal 3");
+    }
+
+    #[test]
+    fn without_copies_there_are_numbers_only() {
+        let check = |name: &str, text: &str, expected: &str| check_with(None, (name, text), expected);
+        check("openat", "dfd == -100", "Argument(0):i32 Equal -100");
+        check(
+            "read",
+            "count >= 4K && $tid != 5",
+            "(!Argument(2):u64 Less 4096 && !Tid:i32 Equal 5)",
+        );
+        check("openat", "exists(filename)", "true");
+        for (call, field) in [
+            ("openat", "filename"),
+            ("connect", "dport"),
+            ("nanosleep", "rqtp_tv_sec"),
+        ] {
+            let reason = format!(
+                "`{field}` is in memory that an argument points to; to compare it, Piste needs BPF (see `piste doctor`), and a channel without --callstack and --no-strings, at byte {}",
+                field.len() + 1
+            );
+            check(call, &format!("{field} == 1"), &reason);
+        }
+        check(
+            "read",
+            "count > 1 && $comm == \"a\"",
+            "without BPF, a filter on system calls cannot use both $comm and arguments; use --pid or $tid, or filter when you read the trace, at byte 13",
+        );
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn wanted(
         }
     }
     if !called.is_empty() {
-        let filters = resolve::syscall_filters(rule, selection.catalog)?;
+        let filters = resolve::syscall_filters(rule, selection.catalog)?.unwrap_or_default();
         let raw = |name: &str| ("raw_syscalls".to_owned(), name.to_owned());
         let numbers = numbers::Numbers::of(&called, selection.catalog.architecture());
         if parts.has_entry() {
