@@ -122,15 +122,27 @@ template <typename Type> static inline const char *piste_string_of(const Type &)
 /* Larger than any sub-buffer, and the sum of 40 of them does not overflow. */
 #define PISTE_BYTES_TOO_MANY ((uint64_t)1 << 40)
 
-static inline __attribute__((unused)) const char *piste_string_or_null(const char *text)
+/* What is recorded of a string: its bytes with the zero byte, or other text if it is NULL or cannot be read. */
+struct piste_string {
+	const char *text;
+	uint64_t bytes;
+};
+
+static inline __attribute__((always_inline, unused)) struct piste_string piste_no_string(void)
 {
-	return text ? text : "(null)";
+	struct piste_string none = {NULL, 0};
+
+	return none;
 }
 
-static inline __attribute__((unused)) uint64_t piste_string_bytes(const char *text)
-{
-	return strlen(piste_string_or_null(text)) + 1;
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Pure, so that nothing is left of it where the fast path of an event is not taken. */
+struct piste_string piste_string_measure(const char *text) __attribute__((pure));
+#ifdef __cplusplus
 }
+#endif
 
 static inline __attribute__((unused)) uint64_t piste_sequence_bytes(const void *elements, size_t count,
                                                                     size_t element_bytes)
@@ -148,20 +160,20 @@ static inline __attribute__((always_inline, unused)) uint8_t *piste_put(uint8_t 
 	return cursor + count;
 }
 
-/* `bytes` is the measured length, including the zero byte. If another thread has shortened the string since then, the rest is filled
- * with '#', so that the length of the record stays correct. */
-static inline __attribute__((unused)) uint8_t *piste_put_string(uint8_t *cursor, const char *text, uint64_t bytes)
+/* If another thread has shortened the string since it was measured, the rest is filled with '#', so that the length of the record stays
+ * correct. */
+static inline __attribute__((unused)) uint8_t *piste_put_string(uint8_t *cursor, struct piste_string string)
 {
-	uint8_t *shortened;
+	uint8_t *shortened, *end = cursor + string.bytes - 1;
 
-	__builtin_memcpy(cursor, piste_string_or_null(text), bytes - 1);
-	cursor[bytes - 1] = 0;
-	shortened = (uint8_t *)memchr(cursor, 0, bytes);
-	if (piste_unlikely(shortened != cursor + bytes - 1))
-		for (; shortened != cursor + bytes - 1; shortened++)
+	__builtin_memcpy(cursor, string.text, string.bytes - 1);
+	*end = 0;
+	shortened = (uint8_t *)memchr(cursor, 0, string.bytes);
+	if (piste_unlikely(shortened != end))
+		for (; shortened != end; shortened++)
 			if (*shortened == 0)
 				*shortened = '#';
-	return cursor + bytes;
+	return end + 1;
 }
 
 static inline __attribute__((unused)) uint8_t *piste_put_array(uint8_t *cursor, const void *elements, uint64_t bytes)
@@ -306,8 +318,10 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_MEASURE(event, field) PISTE_FIELD(MEASURE, event, field)
 #define PISTE_MEASURE_malformed_(event, field)
 #define PISTE_MEASURE_scalar_(event, type, name) \
-	const uint64_t piste_measured_##name = PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_STRING \
-						       ? piste_string_bytes(PISTE_STRING_OF(name)) : sizeof(name);
+	const struct piste_string piste_string_##name __attribute__((unused)) = \
+		PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_STRING ? piste_string_measure(PISTE_STRING_OF(name)) : piste_no_string(); \
+	const uint64_t piste_measured_##name = \
+		PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_STRING ? piste_string_##name.bytes : sizeof(name);
 #define PISTE_MEASURE_piste_hex_(event, type, name) const uint64_t piste_measured_##name = sizeof(name);
 #define PISTE_MEASURE_piste_enum_(event, type, name, ...) const uint64_t piste_measured_##name = sizeof(name);
 #define PISTE_MEASURE_piste_array_(event, type, name, elements) const uint64_t piste_measured_##name = (elements) * sizeof(*name);
@@ -334,7 +348,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_PUT_malformed_(event, field)
 #define PISTE_PUT_scalar_(event, type, name) \
 	piste_cursor = PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_STRING \
-			       ? piste_put_string(piste_cursor, PISTE_STRING_OF(name), piste_measured_##name) \
+			       ? piste_put_string(piste_cursor, piste_string_##name) \
 			       : piste_put(piste_cursor, &name, sizeof(name));
 #define PISTE_PUT_piste_hex_(event, type, name) piste_cursor = piste_put(piste_cursor, &name, sizeof(name));
 #define PISTE_PUT_piste_enum_(event, type, name, ...) piste_cursor = piste_put(piste_cursor, &name, sizeof(name));

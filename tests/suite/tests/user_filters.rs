@@ -4,7 +4,7 @@
 use std::process::Stdio;
 
 use fastrand::Rng;
-use piste_suite::{Running, Trace, Workplace};
+use piste_suite::{Event, Running, Trace, Workplace};
 use serde_json::Value;
 
 /// Sessions beside the one that records everything: each has a filter.
@@ -346,6 +346,46 @@ fn fields_that_only_filters_see_are_not_recorded() {
             .iter()
             .all(|event| event.field("share").is_none())
     );
+}
+
+#[test]
+fn a_string_that_cannot_be_read_does_not_end_the_program() {
+    let place = Workplace::new();
+    let program = place.program("unreadable.c");
+    let events = |filter: &[&str], name: &str| -> Vec<(u64, String)> {
+        let options = [&["-u", "unreadable:*"], filter].concat();
+        let recording = place.record(&options, &program, &[]);
+        recording.expect_whole();
+        assert_eq!(recording.finished.stdout, "still here\n", "{filter:?}");
+        let trace = recording.trace();
+        let named = trace.events().into_iter().filter(|event| event.name == name);
+        let shown = |event: &Event| event.field("text").unwrap_or_default().to_owned();
+        named.map(|event| (event.number("number"), shown(&event))).collect()
+    };
+    let numbers = |events: &[(u64, String)]| events.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+    let all = events(&[], "unreadable:text");
+    assert_eq!(numbers(&all), Vec::from_iter(0..10));
+    let long = format!("{}last", "a".repeat(all[7].1.len() - 4));
+    assert!(long.len() > 4096);
+    let unreadable = "(unreadable)";
+    let expected = [
+        "literal", "(null)", unreadable, unreadable, unreadable, unreadable, "last", &long, "heap", unreadable,
+    ];
+    assert_eq!(Vec::from_iter(all.iter().map(|(_, text)| text.as_str())), expected);
+    for (filter, expected) in [
+        ("text =~ \"l*\"", &[0, 6][..]),
+        ("text =~ \"*last\" || text == \"heap\"", &[6, 7, 8]),
+        ("text == \"(unreadable)\" && number < 5", &[2, 3, 4]),
+        ("number >= 5", &[5, 6, 7, 8, 9]),
+    ] {
+        for name in ["unreadable:text", "unreadable:nowrite"] {
+            assert_eq!(
+                numbers(&events(&["--filter", filter], name)),
+                expected,
+                "{name}: {filter}"
+            );
+        }
+    }
 }
 
 /// Fields that do not fit into the memory that a call has for filters; from threads and signal handlers.
