@@ -17,7 +17,7 @@ use crate::analysis::Options;
 use crate::measure::Distribution;
 use crate::model::System;
 use crate::process_gaps::{Lost, ProcessGaps};
-use crate::report::{Report, Table, Unit, Value, column, counted};
+use crate::report::{Column, Report, Table, Unit, Value, column, counted};
 use crate::within::{self, Interval, Within};
 
 /// More are not open at one time: what began and has no end in the trace must not take all memory.
@@ -50,6 +50,8 @@ pub struct Periods {
     /// Begins before gaps, and ends behind them.
     torn_begins: u64,
     torn_ends: u64,
+    /// What recording took of each thread's time so far; absent: nobody knows.
+    recording_ns: Option<FxHashMap<i64, f64>>,
 }
 
 /// What events have in common that begin and end the same periods.
@@ -68,6 +70,8 @@ struct Open {
     pid: Option<i64>,
     tid: Option<i64>,
     captured: Box<str>,
+    /// What recording had taken of the thread's time by then.
+    recording_ns: f64,
 }
 
 #[derive(Clone)]
@@ -79,6 +83,8 @@ struct Period {
     tid: Option<i64>,
     /// How many were open around it; absent when more may have been than the trace tells.
     depth: Option<i64>,
+    /// What recording took of it; absent like the thread, or because nobody knows.
+    recording_ns: Option<i64>,
 }
 
 impl Period {
@@ -113,12 +119,34 @@ impl Periods {
             ends_of_given_up: 0,
             torn_begins: 0,
             torn_ends: 0,
+            recording_ns: None,
         }
     }
 
     /// And keeps so many of the longest.
     pub fn with_top(self, top_count: usize) -> Periods {
         Periods { top_count, ..self }
+    }
+
+    /// And tells what recording took of the longest: [`Periods::recorded`] is called for all events.
+    pub fn with_costs(self) -> Periods {
+        Periods {
+            recording_ns: Some(FxHashMap::default()),
+            ..self
+        }
+    }
+
+    /// An event of a thread was recorded, which took so long.
+    pub fn recorded(&mut self, tid: i64, ns: f64) {
+        if let Some(recording_ns) = &mut self.recording_ns {
+            *recording_ns.entry(tid).or_default() += ns;
+        }
+    }
+
+    /// What recording took of a thread's time so far.
+    fn recording_ns(&self, tid: Option<i64>) -> Option<f64> {
+        let by_tid = self.recording_ns.as_ref()?;
+        Some(by_tid.get(&tid?).copied().unwrap_or_default())
     }
 
     /// Events that begin or end periods may be missing, later than the last one that was told.
@@ -134,6 +162,7 @@ impl Periods {
             pid: key.pid,
             tid: key.tid,
             captured: captured.into(),
+            recording_ns: self.recording_ns(key.tid).unwrap_or_default(),
         };
         let is_full = self.open_count == self.open_max;
         self.given_up += u64::from(is_full);
@@ -171,6 +200,7 @@ impl Periods {
             pid,
             tid,
             captured,
+            recording_ns,
         } = under_key.pop_back().expect("empty ones are removed");
         if under_key.is_empty() {
             self.open.remove(key.text);
@@ -193,12 +223,17 @@ impl Periods {
             return;
         }
         let is_depth_known = self.given_up == 0 && !self.gaps.lie_within(i64::MIN, begin_ns, pid);
+        let tid = tid.filter(|tid| key.tid == Some(*tid));
+        let recording_ns = self
+            .recording_ns(tid)
+            .map(|until_now| (until_now - recording_ns).round() as i64);
         let period = Period {
             begin_ns,
             duration_ns,
             captured,
-            tid: tid.filter(|tid| key.tid == Some(*tid)),
+            tid,
             depth: is_depth_known.then_some(depth as i64),
+            recording_ns,
         };
         if self.top_count > 0 {
             self.top.push(period.clone());
@@ -242,7 +277,11 @@ impl Periods {
             column("captured", "OF", Unit::Text).major(),
             column("tid", "TID", Unit::Id).minor(),
         ];
-        let mut columns = [&columns[..], &within::COLUMNS].concat();
+        let recording: &[Column] = match self.recording_ns {
+            Some(_) => &[column("recording_ns", "RECORDING", Unit::Nanoseconds).minor()],
+            None => &[],
+        };
+        let mut columns = [&columns[..], recording, &within::COLUMNS].concat();
         if let Some((_, within)) = within {
             within.rank(&mut columns);
         }
@@ -259,6 +298,7 @@ impl Periods {
                 Value::from(&*period.captured),
                 period.tid.into(),
             ];
+            row.extend(self.recording_ns.as_ref().map(|_| period.recording_ns.into()));
             match (period.interval(), within) {
                 (Some(_), Some((system, within))) => {
                     row.extend(within.values(system, place));
@@ -438,6 +478,34 @@ mod tests {
             ["a".into(), Value::Number(2), Value::Number(70), Value::Number(30)]
         );
         assert_eq!(rows[1][..3], ["b".into(), Value::Number(1), Value::Number(10)]);
+    }
+
+    #[test]
+    fn what_recording_took_of_a_period_is_that_of_its_thread() {
+        let key = |tid| Key {
+            text: "k",
+            pid: None,
+            tid,
+        };
+        let shown = |mut periods: Periods| {
+            periods.recorded(7, 50.0);
+            periods.begin(100, key(Some(7)), "a");
+            periods.recorded(7, 20.4);
+            periods.recorded(8, 1000.0);
+            periods.recorded(7, 20.3);
+            periods.end(400, key(Some(7)));
+            periods.begin(500, key(Some(7)), "b");
+            periods.end(600, key(Some(8)));
+            let table = periods.top(None);
+            let at = table.columns.iter().position(|column| column.key == "recording_ns")?;
+            Some(table.rows.iter().map(|row| row[at].csv()).collect::<Vec<_>>())
+        };
+        let periods = || Periods::new(Options::default()).with_top(5);
+        assert_eq!(shown(periods()), None);
+        assert_eq!(
+            shown(periods().with_costs()),
+            Some(vec!["41".to_owned(), String::new()])
+        );
     }
 
     #[test]

@@ -42,8 +42,13 @@ impl Pisted {
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         let mut daemon = Daemon::start(in_run_folder(&mut command, &run_folder))?;
-        let socket = run_folder.join("control.sock");
-        daemon.wait_until(&workshop.patience, "pisted listens", || socket.exists())?;
+        // Its socket is there before it listens.
+        let listens = || {
+            Places::at(&run_folder)
+                .and_then(|places| Client::connect(&places))
+                .is_ok()
+        };
+        daemon.wait_until(&workshop.patience, "pisted listens", listens)?;
         Ok(Pisted {
             piste: workshop.piste.clone(),
             run_folder,

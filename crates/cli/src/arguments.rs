@@ -9,7 +9,7 @@
 //! - [`web`]: those of `web`
 //! - [`report`]: those of `report`
 //! - [`top`]: those of `top`
-//! - [`bench`]: those of `bench`
+//! - [`bench`], [`calibrate`]: those of the commands of these names
 //! - [`latency`]: those of `latency`
 //! - [`tracking`]: those of `track` and `untrack`
 //! - [`triggers`]: those of `add-trigger`, `list-triggers`, `remove-trigger` and `listen`
@@ -22,6 +22,7 @@
 
 mod analysis;
 mod bench;
+mod calibrate;
 mod events;
 mod groups;
 mod latency;
@@ -47,6 +48,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 pub(crate) use self::analysis::{Analyze, Diff, Insights, PeriodsOptions};
 pub(crate) use self::bench::{Bench, BenchAction};
+pub(crate) use self::calibrate::Calibrate;
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
 pub(crate) use self::latency::{ClockOption, GenerateLoad, Latency, LoadChoice, LoopKind, PolicyChoice};
 pub(crate) use self::probes::ProbeOptions;
@@ -159,6 +161,7 @@ pub(crate) enum Command {
     Query(Query),
     Latency(Box<Latency>),
     Bench(Box<Bench>),
+    Calibrate(Calibrate),
     /// Check what tracing needs on this system, and show fixes
     ///
     /// Exit status: 0, or 1 if something is missing.

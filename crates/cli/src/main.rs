@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `piste` command. Here: arguments to commands, failures to sentences and exit statuses. Each command is a file:
-//! record.rs, session.rs, rules.rs, list.rs, status.rs, doctor.rs, those of triggers in trigger/, `latency` in latency/, `bench` in bench/; what they show together is summary.rs.
+//! record.rs, session.rs, rules.rs, list.rs, status.rs, doctor.rs, those of triggers in trigger/, `latency` in latency/, `bench` in bench/, calibrate.rs; what they show together is summary.rs.
 //! They work through `piste_control`. view.rs and stats.rs
 //! read traces, with `piste_trace`.
 
@@ -8,6 +8,7 @@ mod analyze;
 mod arguments;
 mod attendant;
 mod bench;
+mod calibrate;
 mod call_stack;
 mod channel_options;
 mod channels;
@@ -137,6 +138,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::GenerateLoad(arguments) => latency::generate_load(&arguments),
         Command::LatencyGuardian => latency::guard(),
         Command::Bench(arguments) => bench::bench(&arguments, json),
+        Command::Calibrate(arguments) => calibrate::calibrate(&arguments, json),
         Command::Query(query) => query::query(&query, json),
         Command::Doctor(pager) => return doctor::doctor(&Page::of_text(&pager), json),
         Command::Version => version::version(json),

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use piste_suite::build_tree::binary;
 use piste_suite::process::{self, wait_until};
-use piste_suite::report::text;
+use piste_suite::report::{rows, text};
 use piste_suite::{Finished, Running, Workplace, kernel};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -439,4 +439,62 @@ fn results_are_written_as_csv_and_as_a_page() {
             .contains("there is no peer \"nobody\" (see piste bench --list)"),
         "{refused}"
     );
+}
+
+#[test]
+fn what_recording_costs_is_kept_and_told_of_periods() {
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
+    let kept = text(&place.path("kept.json")).to_owned();
+    let piste = |arguments: &[&str]| {
+        let mut command = place.command(binary("piste"));
+        process::run(command.args(arguments).env("PISTE_CALIBRATION", &kept))
+    };
+    let nothing = piste(&["calibrate", "--show"]);
+    nothing.expect_status(1);
+    assert!(nothing.stderr.contains("sudo piste calibrate"), "{nothing}");
+    let recording = place.record_with_kernel(&["--syscall", "*"], place.program("spans.c"), &[]);
+    let trace = text(recording.trace().path()).to_owned();
+    let periods = || -> Value {
+        let ends = [
+            "--begin-event",
+            "name =~ '*:*'",
+            "--end-event",
+            "name =~ '*:*'",
+            "--top",
+            "5",
+        ];
+        let printed = piste(
+            &[
+                &["analyze", "periods", "--json", "--table", "top"],
+                &ends[..],
+                &[&trace],
+            ]
+            .concat(),
+        );
+        printed.expect_success();
+        serde_json::from_str(&printed.stdout).expect("JSON")
+    };
+    assert!(!periods().to_string().contains("recording_ns"));
+    let measured = piste(&["calibrate", "--quick"]);
+    measured.expect_success();
+    assert!(
+        measured.stdout.contains("event of a program") && measured.stdout.contains(&kept),
+        "{measured}"
+    );
+    let shown = piste(&["calibrate", "--show"]);
+    assert!(shown.stdout.contains("entry or exit of a system call"), "{shown}");
+    let told = periods();
+    let rows = rows(&told, "top");
+    let costs = rows.iter().map(|row| row["recording_ns"].as_i64().expect("a cost"));
+    assert!(!rows.is_empty() && costs.min() > Some(0), "{told:#}");
+    assert!(told.to_string().contains("RECORDING is an estimate"), "{told:#}");
+    // Another machine's are not this trace's.
+    let other = fs::read_to_string(&kept)
+        .expect("it is kept")
+        .replace("\"hostname\": \"", "\"hostname\": \"not-");
+    fs::write(&kept, other).expect("it can be written");
+    assert!(!periods().to_string().contains("recording_ns"));
+    piste(&["calibrate", "--show"]).expect_status(1);
 }

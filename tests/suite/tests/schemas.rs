@@ -241,6 +241,8 @@ fn bench(place: &Workplace, printed: &Printed) {
         "bench_comparison",
         &["bench", "compare", text(&result), text(&result)],
     );
+    printed.run(place, "calibrate", &["calibrate", "--quick"]);
+    printed.run(place, "calibrate", &["calibrate", "--show"]);
 }
 
 /// A recording of a program and the kernel.

@@ -3,21 +3,25 @@
 //! a kernel's: what they mean is not looked at.
 
 use std::ops::Range;
+use std::ptr;
 
 use piste_analysis::analyses::SWITCHES;
 use piste_analysis::insights::Closer;
 use piste_analysis::periods::{Key, Periods};
 use piste_analysis::report::{Report, Table, Value};
 use piste_analysis::within::Within;
+use piste_ctf::read::plan::EventPlan;
 use piste_modelling::{Ground, GroundError, StreamGap, StreamGaps, is_of_kernel, span_read, told_again};
 use piste_terminal::progress::Progress;
 use piste_trace::merge::Merged;
 use piste_trace::rows::{Cells, Column, Form};
 use piste_trace::select::{Filter, Matcher, Selection, Who};
-use piste_trace::{Findings, Merge, Span};
+use piste_trace::{Findings, Merge, Span, Trace};
+use rustc_hash::FxHashMap;
 
 use super::Question;
 use crate::arguments::{filter, tell_absent};
+use crate::calibrate::RecordingCosts;
 use crate::failure::{Failure, USAGE};
 
 pub(super) const NAME: &str = "periods";
@@ -83,7 +87,12 @@ pub(crate) fn report(question: &Question<'_>, findings: &mut Findings) -> Result
     };
     let mut gaps = StreamGaps::new(traces);
     let top = periods.top.map_or(0, usize::from);
+    let costs = RecordingCosts::of(traces).filter(|_| top > 0);
     let mut paired = Periods::new(options.clone()).with_top(top);
+    if costs.is_some() {
+        paired = paired.with_costs();
+    }
+    let mut cost_by_class = CostByClass::default();
     let mut notes = Vec::from_iter(told_again(traces));
     for gap in gaps.known()? {
         let note = tell(&gap, &mut paired, [&begins, &ends]);
@@ -100,6 +109,10 @@ pub(crate) fn report(question: &Question<'_>, findings: &mut Findings) -> Result
         let Some(ns) = merge.stream(merged.stream).ns(&merged.event) else {
             continue;
         };
+        if let (Some(costs), Some(tid)) = (&costs, who.tid) {
+            let trace = &traces[merge.trace_of(merged.stream)];
+            paired.recorded(tid, cost_by_class.of(costs, trace, merged.event.class));
+        }
         if ns >= span.begin_ns {
             told = Some((told.map_or(ns, |(first, _)| first), ns));
         }
@@ -129,10 +142,23 @@ pub(crate) fn report(question: &Question<'_>, findings: &mut Findings) -> Result
     let mut report = paired.report();
     report.notes.splice(0..0, notes);
     if top > 0 {
-        let table = longest(question, &mut paired, &mut report.notes, findings)?;
+        let mut table = longest(question, &mut paired, &mut report.notes, findings)?;
+        table.notes.extend(costs.map(|costs| costs.note()));
         report.tables.insert(0, table);
     }
     Ok((report, told.unwrap_or_default()))
+}
+
+/// What events cost, by the address of their class, which is another for each class of each stream of each trace.
+#[derive(Default)]
+struct CostByClass(FxHashMap<usize, f64>);
+
+impl CostByClass {
+    fn of(&mut self, costs: &RecordingCosts, trace: &Trace, class: &EventPlan) -> f64 {
+        let address = ptr::from_ref(class).addr();
+        let cost = || costs.ns(is_of_kernel(trace), &class.name).unwrap_or_default();
+        *self.0.entry(address).or_insert_with(cost)
+    }
 }
 
 /// The longest, with what their threads did, as far as the kernel was recorded, too.

@@ -41,7 +41,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "export",
         ],
     ),
-    ("Measure this machine", &["latency", "bench"]),
+    ("Measure this machine", &["latency", "bench", "calibrate"]),
     ("System", &["doctor", "version", "completions"]),
 ];
 

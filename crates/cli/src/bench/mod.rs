@@ -33,6 +33,8 @@ use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::page::Page;
 use crate::screen::{json_text, printable};
 
+pub(crate) use self::report::ns;
+
 /// `piste bench`
 pub(crate) fn bench(arguments: &Bench, json: bool) -> Result<(), Failure> {
     if let Some(BenchAction::Compare { before, after, page }) = &arguments.action {
@@ -60,7 +62,15 @@ pub(crate) fn bench(arguments: &Bench, json: bool) -> Result<(), Failure> {
         .as_deref()
         .map(|path| Ok::<_, Failure>((path, create(path)?)))
         .transpose()?;
-    let measured = measure(arguments, json)?;
+    let measured = measured(
+        &Wanted {
+            chosen: arguments.peers.clone(),
+            threads: arguments.threads.clone(),
+            payloads: arguments.payload.clone(),
+            scale: if arguments.quick { Scale::QUICK } else { Scale::FULL },
+        },
+        json,
+    )?;
     if let Some((path, mut file)) = file {
         let text = match ending(path).as_deref() {
             Some("csv") => csv::text(&measured)?,
@@ -78,17 +88,27 @@ pub(crate) fn bench(arguments: &Bench, json: bool) -> Result<(), Failure> {
     verdict(&measured)
 }
 
-fn measure(arguments: &Bench, json: bool) -> Result<Report, Failure> {
+/// What is to be measured, as people ask for it.
+pub(crate) struct Wanted {
+    /// Names of peers and rows; all if there is none.
+    pub(crate) chosen: Vec<String>,
+    pub(crate) threads: Vec<u32>,
+    pub(crate) payloads: Vec<u32>,
+    pub(crate) scale: Scale,
+}
+
+/// Measures, with progress on a terminal.
+pub(crate) fn measured(wanted: &Wanted, json: bool) -> Result<Report, Failure> {
     let piste = env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find the program piste: {}", reason(&error))))?;
-    let mut payloads = arguments.payload.clone();
+    let mut payloads = wanted.payloads.clone();
     payloads.retain(|payload| *payload != PAYLOAD_BYTES);
     let plan = Plan {
         payloads: ascending(payloads),
         piste,
-        chosen: arguments.peers.clone(),
-        threads: ascending(arguments.threads.clone()),
-        scale: if arguments.quick { Scale::QUICK } else { Scale::FULL },
+        chosen: wanted.chosen.clone(),
+        threads: ascending(wanted.threads.clone()),
+        scale: wanted.scale,
         command: env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         begin_ns: SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -103,6 +123,13 @@ fn measure(arguments: &Bench, json: bool) -> Result<Report, Failure> {
         Error::Interrupted => Failure::with_status("it was interrupted before there was a result", INTERRUPTED),
         Error::Failed(sentence) => Failure::new(sentence),
     })
+}
+
+/// The peer that a row is part of.
+pub(crate) fn peer_of(row: &str) -> &'static str {
+    let mut peers = PEERS.iter();
+    let peer = peers.find(|peer| peer.rows.iter().any(|other| other.name == row));
+    peer.map_or("", |peer| peer.name)
 }
 
 /// Each once.

@@ -31,7 +31,7 @@ const COUNTERS: [(&str, &str); 9] = [
 const FIRST_COUNTER: &str = "cycles";
 
 /// Nanoseconds, with three digits or more.
-pub(super) fn ns(value: f64) -> String {
+pub(crate) fn ns(value: f64) -> String {
     match value {
         value if value < 9.995 => format!("{value:.2}"),
         value if value < 999.5 => format!("{value:.1}"),
