@@ -8,6 +8,7 @@
 //! - [`Plan`], [`run`]: what is measured; the order of it all
 //! - [`Report`]: the figures, as they are kept in files; `summary`: how they come from what the programs said
 //! - [`compare`]: which differences between two reports are real; `statistics`: intervals
+//! - [`overhead`]: what recording adds to a job, in runs with and without it
 //! - [`peers`]: what can be measured; `workshop`: the compiler, and the folder for everything that is made
 //! - `pisted`: the sessions of our own tracer
 //! - `program`: a measured program that runs; `processes`: other programs; `instance`: tracefs
@@ -19,6 +20,7 @@ pub mod compare;
 mod error;
 mod instance;
 mod machine;
+pub mod overhead;
 pub mod peers;
 mod pisted;
 mod processes;

@@ -16,8 +16,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use piste_reason::reason;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, access};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
 use crate::error::Error;
 
@@ -26,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What has not ended by then is killed.
 const END_PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const LOOK_FOR_CTRL_C: Duration = Duration::from_millis(200);
 
 /// Waits for others, but not for ever, and not after Ctrl-C.
 #[derive(Clone, Debug)]
@@ -85,12 +88,18 @@ pub(crate) fn output_of(command: &mut Command) -> Result<String, Error> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().rfind(|line| !line.trim().is_empty());
+    let said = reason_in(&said);
     Err(Error::new(format!(
         "`{shown}` {}{}",
         how(output.status),
         said.map(|line| format!(": {}", line.trim())).unwrap_or_default()
     )))
+}
+
+/// The line on standard error that says why a program failed: a message of piste, which prints more behind it, or else the last one.
+fn reason_in(said: &str) -> Option<&str> {
+    let of_piste = said.lines().find(|line| line.starts_with("piste: "));
+    of_piste.or_else(|| said.lines().rfind(|line| !line.trim().is_empty()))
 }
 
 /// Whether there is no process of that id.
@@ -155,6 +164,12 @@ impl Daemon {
         }
     }
 
+    /// What people know it by.
+    pub(crate) fn named(mut self, name: String) -> Daemon {
+        self.shown = name;
+        self
+    }
+
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
     }
@@ -182,6 +197,27 @@ impl Daemon {
         }
     }
 
+    /// Waits until it ends by itself; absent after Ctrl-C.
+    pub(crate) fn wait(&mut self, patience: &Patience) -> Result<Option<ExitStatus>, Error> {
+        let wait = |child: &mut Child| -> io::Result<Option<ExitStatus>> {
+            let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+            while !patience.is_interrupted() {
+                // Not more often than needed: it would disturb what is measured.
+                let timeout = Timespec {
+                    tv_sec: 0,
+                    tv_nsec: LOOK_FOR_CTRL_C.subsec_nanos().into(),
+                };
+                match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout)) {
+                    Ok(0) | Err(Errno::INTR) => {}
+                    Ok(_) => return child.wait().map(Some),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(None)
+        };
+        wait(&mut self.child).map_err(|error| Error::new(format!("cannot wait for {}: {}", self.shown, reason(&error))))
+    }
+
     /// That it ended by itself, with what it said last.
     pub(crate) fn ended(&mut self) -> Error {
         let status = self.end(Signal::TERM);
@@ -190,7 +226,7 @@ impl Daemon {
             .errors
             .rewind()
             .and_then(|()| self.errors.read_to_string(&mut said));
-        let said = said.lines().rfind(|line| !line.trim().is_empty());
+        let said = reason_in(&said);
         Error::new(format!(
             "`{}` {}{}",
             self.shown,

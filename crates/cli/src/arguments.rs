@@ -47,7 +47,7 @@ use clap::builder::Styles;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 pub(crate) use self::analysis::{Analyze, Diff, Insights, PeriodsOptions};
-pub(crate) use self::bench::{Bench, BenchAction};
+pub(crate) use self::bench::{Bench, BenchAction, RecordOptions, TimeCommand};
 pub(crate) use self::calibrate::Calibrate;
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
 pub(crate) use self::latency::{ClockOption, GenerateLoad, Latency, LoadChoice, LoopKind, PolicyChoice};
@@ -185,6 +185,9 @@ pub(crate) enum Command {
     /// Restore the machine's settings if `piste latency --prepare` is killed
     #[command(hide = true)]
     LatencyGuardian,
+    /// Run a command and write down how long it took
+    #[command(hide = true)]
+    TimeCommand(TimeCommand),
     /// Write the man pages
     #[command(hide = true)]
     Man {

@@ -138,6 +138,7 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::GenerateLoad(arguments) => latency::generate_load(&arguments),
         Command::LatencyGuardian => latency::guard(),
         Command::Bench(arguments) => bench::bench(&arguments, json),
+        Command::TimeCommand(arguments) => return bench::time_command(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments, json),
         Command::Query(query) => query::query(&query, json),
         Command::Doctor(pager) => return doctor::doctor(&Page::of_text(&pager), json),

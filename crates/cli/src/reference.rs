@@ -77,11 +77,15 @@ fn commands_have_the_options_and_values_of_their_lines() {
     let mut compared = BTreeSet::new();
     for (line, _) in rows.iter().flat_map(|row| spans(&row[0])) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let path: Vec<&str> = words
-            .iter()
-            .copied()
-            .take(1 + usize::from(words[0] == "snapshot"))
-            .collect();
+        let mut within = &command;
+        let mut path = Vec::new();
+        for word in &words {
+            let Some(subcommand) = within.find_subcommand(word) else {
+                break;
+            };
+            within = subcommand;
+            path.push(*word);
+        }
         let words: Vec<&str> = words.iter().map(|word| word.trim_matches(['[', ']'])).collect();
         for (place, word) in words.iter().enumerate() {
             if !word.starts_with('-') || *word == "--" {

@@ -24,7 +24,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let place = Workplace::new();
+        Bench::of(Workplace::new())
+    }
+
+    fn of(place: Workplace) -> Bench {
         fs::create_dir(place.path("made")).expect("a new folder");
         Bench { place }
     }
@@ -497,4 +500,76 @@ fn what_recording_costs_is_kept_and_told_of_periods() {
     fs::write(&kept, other).expect("it can be written");
     assert!(!periods().to_string().contains("recording_ns"));
     piste(&["calibrate", "--show"]).expect_status(1);
+}
+
+#[test]
+fn what_recording_adds_to_a_command_is_measured_in_pairs() {
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
+    let bench = Bench::of(place);
+    let program = bench.place.program("count.c");
+    let (program, log) = (text(&program).to_owned(), text(&bench.place.path("runs")).to_owned());
+    let script = format!("echo >> {log}; exec {program} 1 1000");
+    let run = |options: &[&str], job: &[&str]| {
+        let mut command = bench.command("--json bench overhead");
+        process::run(command.args(options).arg("--").args(job))
+    };
+    let ways = [
+        "--rounds",
+        "3",
+        "--record",
+        "--no-kernel",
+        "--record",
+        "-a --no-user -k 'sched_switch'",
+    ];
+    let measured = run(&ways, &["sh", "-c", &script]);
+    measured.expect_success();
+    let report: Value = serde_json::from_str(&measured.stdout).expect("JSON");
+    let ways = report["ways"].as_array().expect("ways");
+    let options: Vec<String> = ways.iter().map(|way| way["options"].to_string()).collect();
+    assert_eq!(
+        options,
+        ["[\"--no-kernel\"]", "[\"-a\",\"--no-user\",\"-k\",\"sched_switch\"]"]
+    );
+    // With those that describe what the program has loaded.
+    let events = ways[0]["events"].as_f64().expect("a number");
+    assert!((1000.0..1100.0).contains(&events), "{report:#}");
+    for way in ways {
+        assert_eq!(way["rounds"].as_u64(), Some(3), "{report:#}");
+        let interval = &way["time_ratio"];
+        let bound = |key: &str| interval[key].as_f64().expect("a number");
+        assert!(
+            bound("low") <= bound("value") && bound("value") <= bound("high"),
+            "{report:#}"
+        );
+        assert!(
+            way["events"].as_f64() > Some(0.0) && way["trace_bytes"].as_f64() > Some(0.0),
+            "{report:#}"
+        );
+    }
+    // Each way: a round to warm up and three, of which each has two runs.
+    let runs = fs::read_to_string(&log).expect("it ran").lines().count();
+    assert_eq!(runs, 2 * 4 * 2);
+    for (options, job, reason) in [
+        (
+            &[][..],
+            &["sh", "-c", "echo broken >&2; exit 3"][..],
+            "` ended with status 3: broken",
+        ),
+        (&["--record=--preset nonsense"], &["true"], "invalid value 'nonsense'"),
+        (&[], &["/none/such"], "cannot run /none/such"),
+    ] {
+        let refused = run(options, job);
+        refused.expect_status(1);
+        assert!(refused.stderr.contains(reason), "{refused}");
+    }
+    let refused = run(&["--record", "'"], &["true"]);
+    refused.expect_status(2);
+    assert!(refused.stderr.contains("a quotation mark has no partner"), "{refused}");
+    let left: Vec<_> = fs::read_dir(bench.place.path("made"))
+        .expect("the folder")
+        .flatten()
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }

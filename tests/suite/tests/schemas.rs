@@ -241,6 +241,15 @@ fn bench(place: &Workplace, printed: &Printed) {
         "bench_comparison",
         &["bench", "compare", text(&result), text(&result)],
     );
+    let job = [
+        "--rounds",
+        "2",
+        "--record=--no-kernel",
+        "--record=-a --no-user --preset sched",
+        "--",
+        "true",
+    ];
+    printed.run(place, "bench_overhead", &[&["bench", "overhead"], &job[..]].concat());
     printed.run(place, "calibrate", &["calibrate", "--quick"]);
     printed.run(place, "calibrate", &["calibrate", "--show"]);
 }

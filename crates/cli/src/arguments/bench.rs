@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of `piste bench`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
@@ -16,7 +17,7 @@ use super::reading::PageOptions;
 #[command(
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    override_usage = "piste bench [OPTIONS] [PEER]...\n       piste bench compare [OPTIONS] BEFORE AFTER",
+    override_usage = "piste bench [OPTIONS] [PEER]...\n       piste bench compare [OPTIONS] BEFORE AFTER\n       piste bench overhead [OPTIONS] -- COMMAND...",
     after_help = "Examples:
   sudo piste bench
   sudo piste bench piste lttng prototype --threads 1,2
@@ -57,6 +58,29 @@ pub(crate) struct Bench {
 /// What else can be done.
 #[derive(Subcommand)]
 pub(crate) enum BenchAction {
+    /// Measure what recording adds to a command: time, CPU time, size of the trace
+    ///
+    /// Runs the command again and again, in turn without recording and with it. Its output is not shown. It must succeed, and take the same each
+    /// time: a second or more, so that small differences show.
+    #[command(after_help = "Examples:
+  sudo piste bench overhead -- make -B
+  piste bench overhead --record '--no-kernel' --rounds 20 -- ./server --self-test
+  sudo piste bench overhead --record '-a --preset sched' --record '-a --preset sched,syscalls' -- sort big.txt
+
+Exit status: 0, or 1 if the command or a recording fails.")]
+    Overhead {
+        /// Record with these options of `piste record`; may be given several times [default: none, and '-a --no-user --preset ltt']
+        #[arg(long = "record", value_name = "OPTIONS", allow_hyphen_values = true, value_parser = parse_options)]
+        ways: Vec<RecordOptions>,
+        /// Measure each way of recording COUNT times
+        #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        rounds: u32,
+        /// Command to run, with its arguments
+        #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+        job: Vec<OsString>,
+        #[command(flatten)]
+        page: PageOptions,
+    },
     /// Compare two results, and show which differences are real
     Compare {
         /// Results of `piste bench --json` or `-o FILE.json`
@@ -68,4 +92,24 @@ pub(crate) enum BenchAction {
         #[command(flatten)]
         page: PageOptions,
     },
+}
+
+/// Options of `piste record`, which one word of the command line holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RecordOptions(pub(crate) Vec<String>);
+
+fn parse_options(text: &str) -> Result<RecordOptions, String> {
+    shlex::split(text)
+        .map(RecordOptions)
+        .ok_or_else(|| "a quotation mark has no partner".to_owned())
+}
+
+/// `piste time-command`: what `piste bench overhead` runs its command with.
+#[derive(Args)]
+pub(crate) struct TimeCommand {
+    /// File for the times
+    pub(crate) output: PathBuf,
+    /// Command to run
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
 }

@@ -4,9 +4,11 @@
 //! - here: from arguments to a plan, progress, Ctrl-C, exit status
 //! - [`report`]: results as text; [`csv`]: as CSV; [`page`]: as HTML, with what [`picture`] draws; JSON is what `piste_bench` keeps
 //! - [`compared`]: two results
+//! - [`overhead`]: what recording adds to a command
 
 mod compared;
 mod csv;
+mod overhead;
 mod page;
 mod picture;
 mod report;
@@ -33,17 +35,27 @@ use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::page::Page;
 use crate::screen::{json_text, printable};
 
+pub(crate) use self::overhead::time_command;
 pub(crate) use self::report::ns;
 
 /// `piste bench`
 pub(crate) fn bench(arguments: &Bench, json: bool) -> Result<(), Failure> {
-    if let Some(BenchAction::Compare { before, after, page }) = &arguments.action {
-        let comparison = piste_bench::compare::compare(&read(before)?, &read(after)?);
-        let page = Page::new(page);
-        return match json {
-            true => page.show_json(&compared::answer(&comparison)),
-            false => page.show_sentences(&compared::text(&comparison, page.width())),
-        };
+    match &arguments.action {
+        Some(BenchAction::Compare { before, after, page }) => {
+            let comparison = piste_bench::compare::compare(&read(before)?, &read(after)?);
+            let page = Page::new(page);
+            return match json {
+                true => page.show_json(&compared::answer(&comparison)),
+                false => page.show_sentences(&compared::text(&comparison, page.width())),
+            };
+        }
+        Some(BenchAction::Overhead {
+            ways,
+            rounds,
+            job,
+            page,
+        }) => return overhead::overhead(ways, *rounds, job, &Page::new(page), json),
+        None => {}
     }
     let page = Page::new(&arguments.page);
     if arguments.list {
@@ -184,7 +196,7 @@ impl Progress {
     }
 
     fn show(&mut self, step: Step) {
-        let text = match step {
+        self.say(&match step {
             Step::Finding { peer } => format!("preparing {peer}"),
             Step::Starting { repetition, of } => format!("{repetition} of {of}: starting the tracers"),
             Step::Measuring {
@@ -199,8 +211,11 @@ impl Progress {
                 };
                 format!("{repetition} of {of}: {what}, {percent} %")
             }
-        };
-        self.write(&format!("{text}; Ctrl-C ends it with the results so far"));
+        });
+    }
+
+    fn say(&mut self, what: &str) {
+        self.write(&format!("{what}; Ctrl-C ends it with the results so far"));
     }
 
     fn clear(&mut self) {
