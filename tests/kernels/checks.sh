@@ -194,18 +194,27 @@ latency_prepare() {
 	piste latency --restore && settings >$out/settings-restored
 }
 
-# The kernel measures, and another instance of tracefs has the same samples.
+# The kernel measures; rtla, which reads the same samples from an instance of its own, is there before piste and longer.
 latency_traced() {
-	local own=$tracing/instances/beside status reader
+	local own=$tracing/instances/beside status reader rtla
 	if ! grep -qw timerlat $tracing/available_tracers; then
 		echo "skipped: this kernel has no timerlat tracer"
 		return $skipped
 	fi
+	# Up to 10 ms, in steps of 100 ns.
+	rtla timerlat hist -n -c 0 -p 20000 -b 100 -E 100000 -d 1h >$out/latency-rtla &
+	rtla=$!
+	until grep -qs timerlat $tracing/instances/timerlat_hist/current_tracer; do
+		kill -0 $rtla || return
+		sleep 0.2
+	done
 	mkdir $own && echo timerlat >$own/current_tracer || return
 	cat $own/trace_pipe >$out/latency-timerlat-text &
 	reader=$!
 	piste --json latency timerlat --loops 50 --interval 20ms --cpus 0 >$out/latency-timerlat
 	status=$?
+	kill -INT $rtla
+	wait $rtla
 	# First the reader: while somebody reads, the kernel changes no tracer.
 	kill $reader
 	wait $reader

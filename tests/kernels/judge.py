@@ -291,6 +291,10 @@ def latency_prepare(lab: Recordings) -> str:
     return f"{len(report['prepared'])} steps, all of them undone"
 
 
+# Of its histogram: -b in checks.sh.
+RTLA_STEP_NS = 100
+
+
 def latency_traced(lab: Recordings) -> str:
     report = json.loads(lab.file("latency-timerlat"))["cpus"][0]
     texts = re.findall(r"\[000\].* context +(irq|thread) timer_latency +(\d+) ns", lab.file("latency-timerlat-text"))
@@ -298,9 +302,27 @@ def latency_traced(lab: Recordings) -> str:
         beside = {int(ns) for kind, ns in texts if kind == context}
         expect(f"samples in context {context}", found["loops"], 50)
         expect(f"smallest and largest sample in context {context} that the other instance lacks", {found["min_ns"], found["max_ns"]} - beside, set())
+    theirs = rtla_samples(lab.file("latency-rtla"))
+    for context, found in (("irq", report["irq"]), ("thread", report)):
+        counts = theirs[context]
+        steps = {found[key] // RTLA_STEP_NS for key in ("min_ns", "max_ns")}
+        expect(f"smallest and largest sample in context {context} that rtla lacks", steps - set(counts), set())
+    for bucket in report["histogram"]:
+        first, last = bucket["from_ns"] // RTLA_STEP_NS, (bucket["to_ns"] - 1) // RTLA_STEP_NS
+        beside = sum(count for step, count in theirs["thread"].items() if first <= step <= last)
+        expect_at_least(f"samples of rtla from {bucket['from_ns']} to {bucket['to_ns']} ns", beside, bucket["count"])
     noise = json.loads(lab.file("latency-osnoise"))["cpus"]
     expect("periods of osnoise", [cpu["loops"] for cpu in noise], [2] * len(noise))
-    return "100 samples, which another instance has, too; noise of each CPU"
+    return "100 samples, which another instance has, too, and those of threads rtla; noise of each CPU"
+
+
+def rtla_samples(histogram: str) -> dict[str, collections.Counter[int]]:
+    """How often rtla saw latencies, by steps: lines with the latency, and how often it was that of an interrupt and of a thread."""
+    lines = [tuple(map(int, line)) for line in re.findall(r"^(\d+) +(\d+) +(\d+) *$", histogram, re.MULTILINE)]
+    return {
+        "irq": collections.Counter({ns // RTLA_STEP_NS: irq for ns, irq, _ in lines if irq}),
+        "thread": collections.Counter({ns // RTLA_STEP_NS: thread for ns, _, thread in lines if thread}),
+    }
 
 
 def same_text(lab: Recordings) -> str:
