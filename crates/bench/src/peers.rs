@@ -47,6 +47,10 @@ pub static PEERS: [Peer; 13] = [
 pub const FLOOR: &str = "floor";
 /// The row that others are compared with, as ours.
 pub const PISTE: &str = "piste";
+/// Rings that are overwritten have so much for each CPU, so that all of them fit into the same caches.
+pub(crate) const RING_KIB: u64 = 1024;
+/// The same as options of `piste` and `lttng`.
+const RING: [&str; 2] = ["--subbuf-size=256K", "--num-subbuf=4"];
 /// What an event contains, unless other sizes are asked for.
 pub const PAYLOAD_BYTES: u32 = 4;
 /// What measured programs call the event that has as many bytes as they were compiled for.
@@ -200,6 +204,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn rings_are_alike() {
+        let sizes = RING.map(|option| {
+            let digits = |c: char| c.is_ascii_digit();
+            let number: String = option.chars().filter(|c| digits(*c)).collect();
+            number.parse::<u64>().expect("a number")
+        });
+        assert_eq!(sizes[0] * sizes[1], RING_KIB);
+    }
 
     #[test]
     fn names_are_unique_and_fit() {

@@ -27,7 +27,7 @@ use crate::processes::Patience;
 use crate::program::{Round, Sample};
 use crate::report::{Absent, Group, Method, Report};
 use crate::summary::{Outcome, summarize};
-use crate::workshop::Workshop;
+use crate::workshop::{C_LIBRARY, Workshop};
 
 /// Before single events are measured.
 const SAMPLE_WARM_UP: u64 = 1000;
@@ -168,7 +168,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Report, Error> {
     }
     let steal_before_ns = steal_ns();
     let mut run = Run::prepare(plan, &workshop, tell)?;
-    let machine = describe(workshop.compiler().ok().as_deref());
+    let machine = describe(workshop.compiler().ok().as_deref(), &workshop.patience);
     let mut was_interrupted = false;
     for repetition in 0..plan.scale.repetitions {
         match run.repetition(repetition, tell) {
@@ -228,7 +228,7 @@ impl<'p> Run<'p> {
             events: Vec::new(),
             calls: Vec::new(),
             programs: Programs {
-                reference: workshop.compile("reference", &["floor.c"], &[]).ok(),
+                reference: workshop.compile("reference", &["floor.c"], &[], C_LIBRARY).ok(),
                 calls: None,
             },
             sizes: BTreeMap::new(),
@@ -259,7 +259,7 @@ impl<'p> Run<'p> {
     fn find(&mut self, peer: &Peer) -> Result<Found, Absence> {
         let found = (peer.find)(self.workshop)?;
         if matches!(found, Found::Calls(_)) && self.programs.calls.is_none() {
-            self.programs.calls = Some(self.workshop.compile("calls", &["calls.c"], &[])?);
+            self.programs.calls = Some(self.workshop.compile("calls", &["calls.c"], &[], C_LIBRARY)?);
         }
         Ok(found)
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use piste_suite::build_tree::binary;
@@ -20,18 +20,23 @@ const TRACEFS: &str = "/sys/kernel/tracing";
 /// A workplace in which runs make their files in a folder of their own.
 struct Bench {
     place: Workplace,
+    /// What other runs had made in tracefs before.
+    others: Vec<String>,
 }
 
 impl Bench {
     fn new() -> Bench {
         let place = Workplace::new();
         fs::create_dir(place.path("made")).expect("a new folder");
-        Bench { place }
+        Bench {
+            place,
+            others: all_in_tracefs(),
+        }
     }
 
     fn command(&self, options: &str) -> Command {
         let mut command = self.place.command(binary("piste"));
-        command.args(options.split(' ')).env("TMPDIR", self.place.path("made"));
+        command.args(options.split(' ')).env("TMPDIR", self.made());
         command
     }
 
@@ -44,46 +49,58 @@ impl Bench {
     }
 
     /// Processes that a run started.
-    fn processes(&self) -> Vec<(i32, String)> {
-        let setting = format!("TMPDIR={}", self.place.path("made").display());
+    fn processes(&self) -> Vec<i32> {
+        let setting = format!("TMPDIR={}", self.made().display());
         let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         let is_ours = |pid: &i32| {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             environment
                 .split(|byte| *byte == 0)
-                .any(|variable| variable == setting.as_bytes())
+                .any(|variable| variable.starts_with(setting.as_bytes()))
         };
-        let name = |pid: i32| {
-            (
-                pid,
-                fs::read_to_string(format!("/proc/{pid}/comm"))
-                    .unwrap_or_default()
-                    .trim()
-                    .to_owned(),
-            )
-        };
-        pids.filter(is_ours).map(name).collect()
+        pids.filter(is_ours).collect()
     }
 
+    fn made(&self) -> PathBuf {
+        self.place.path("made")
+    }
+
+    /// Whether a run has started a program of that name.
     fn runs(&self, name: &str) -> bool {
-        self.processes().iter().any(|(_, running)| running == name)
+        self.programs().iter().any(|program| program.ends_with(name))
+    }
+
+    /// Whether a run has started a measured program, which it compiled, of that name.
+    fn measures(&self, name: &str) -> bool {
+        let is_it = |program: &PathBuf| program.starts_with(self.made()) && program.ends_with(name);
+        self.programs().iter().any(is_it)
+    }
+
+    fn programs(&self) -> Vec<PathBuf> {
+        let program = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).ok();
+        self.processes().into_iter().filter_map(program).collect()
     }
 
     /// Nothing of a run is left: no process, file, instance or probe.
-    fn expect_nothing_left(&self, run: i32) {
+    fn expect_nothing_left(&self) {
         wait_until("all processes have ended", || self.processes().is_empty());
-        let files: Vec<_> = fs::read_dir(self.place.path("made"))
-            .expect("it is there")
-            .flatten()
-            .collect();
+        let files: Vec<_> = fs::read_dir(self.made()).expect("it is there").flatten().collect();
         assert!(files.is_empty(), "{files:?}");
-        assert_eq!(made_in_tracefs(run), Vec::<String>::new());
+        assert_eq!(self.made_in_tracefs(), Vec::<String>::new());
+    }
+
+    /// Instances and probes that runs made here.
+    fn made_in_tracefs(&self) -> Vec<String> {
+        all_in_tracefs()
+            .into_iter()
+            .filter(|name| !self.others.contains(name))
+            .collect()
     }
 }
 
-/// Instances and probes that a process made.
-fn made_in_tracefs(pid: i32) -> Vec<String> {
+/// Instances and probes of all runs.
+fn all_in_tracefs() -> Vec<String> {
     let instances = fs::read_dir(Path::new(TRACEFS).join("instances"))
         .into_iter()
         .flatten()
@@ -91,12 +108,8 @@ fn made_in_tracefs(pid: i32) -> Vec<String> {
     let instances = instances.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let probes = fs::read_to_string(Path::new(TRACEFS).join("uprobe_events")).unwrap_or_default();
     let probes: Vec<String> = probes.lines().map(str::to_owned).collect();
-    let is_ours = |name: &String| {
-        [format!("pistebench-{pid}-"), format!("pistebench_{pid}/")]
-            .iter()
-            .any(|ours| name.contains(ours))
-    };
-    instances.chain(probes).filter(is_ours).collect()
+    let is_of_a_run = |name: &String| name.contains("pistebench");
+    instances.chain(probes).filter(is_of_a_run).collect()
 }
 
 fn parsed(finished: &Finished) -> Value {
@@ -152,9 +165,7 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
     let Some(_alone) = kernel::workplace() else { return };
     let bench = Bench::new();
     let listed = parsed(&bench.run("--json bench --list"));
-    let mut running = bench.start("--json bench --quick --threads 1,2");
-    let pid = running.pid();
-    let finished = running.finish();
+    let finished = bench.run("--json bench --quick --threads 1,2");
     let report = parsed(finished.expect_success());
     let absent = names(&report["absent"], "peer");
     for absent in report["absent"].as_array().expect("a list") {
@@ -177,6 +188,7 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         "usdt",
         "uprobe",
         "trace_marker",
+        "trace_marker_raw",
         "piste-call",
         "tracefs",
         "strace",
@@ -196,6 +208,8 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         "lttng",
         "tracef",
         "uprobe",
+        "trace_marker",
+        "trace_marker_raw",
         "tracefs",
         "piste-call",
         "strace",
@@ -219,7 +233,7 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         report["clock"]["cost_ns"].as_f64() > Some(0.0) && report["clock"]["resolution_ns"].as_f64() > Some(0.0),
         "{report:#}"
     );
-    bench.expect_nothing_left(pid);
+    bench.expect_nothing_left();
 }
 
 #[test]
@@ -308,7 +322,6 @@ fn an_interrupted_run_leaves_nothing() {
     // While tracers are prepared, while events are measured, and while system calls are.
     for (runs, signal) in [("cc1", Signal::INT), ("probed", Signal::INT), ("calls", Signal::TERM)] {
         let mut running = bench.start("--json bench piste lttng usdt uprobe trace_marker strace tracefs piste-kernel");
-        let pid = running.pid();
         wait_until(&format!("{runs} runs"), || bench.runs(runs));
         running.signal(signal);
         let finished = running.finish();
@@ -318,7 +331,7 @@ fn an_interrupted_run_leaves_nothing() {
         }
         // A repetition of events was complete.
         assert!(runs != "calls" || finished.success(), "{finished}");
-        bench.expect_nothing_left(pid);
+        bench.expect_nothing_left();
     }
 }
 
@@ -327,16 +340,20 @@ fn what_a_killed_run_left_is_removed_by_the_next_one() {
     let Some(_alone) = kernel::workplace() else { return };
     let bench = Bench::new();
     let mut running = bench.start("bench uprobe lttng piste");
-    let pid = running.pid();
-    wait_until("all programs run", || {
-        ["probed", "lttng", "piste"].iter().all(|name| bench.runs(name))
-    });
+    let all_run = || ["probed", "lttng", "piste"].iter().all(|name| bench.measures(name));
+    wait_until("all programs run", all_run);
+    // Another run takes nothing from one that lives, even if that does nothing.
+    running.signal(Signal::STOP);
+    let made = bench.made_in_tracefs();
+    bench.run("bench --quick uprobe").expect_success();
+    assert!(all_run(), "{:?}", bench.programs());
+    assert_eq!(bench.made_in_tracefs(), made);
     running.signal(Signal::KILL);
     running.finish();
     wait_until("all processes have ended", || bench.processes().is_empty());
-    assert!(!made_in_tracefs(pid).is_empty(), "nobody could remove it");
+    assert!(!bench.made_in_tracefs().is_empty(), "nobody could remove it");
     bench.run("bench --quick uprobe").expect_success();
-    bench.expect_nothing_left(pid);
+    bench.expect_nothing_left();
 }
 
 #[test]
@@ -383,7 +400,7 @@ fn two_results_are_compared() {
             .contains("in only one of the results: survey"),
         "{shown}"
     );
-    // One repetition says nothing.
+    // Nobody knows how much the figures of one repetition vary.
     let alone = bench.run(&format!("--json bench compare {0} {0}", text(&path("a.json"))));
     assert_eq!(row(&parsed(alone.expect_success()), "floor")["verdict"], "unknown");
     write("other.json", &serde_json::json!({ "format": 99 }));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! perf record, of the entry and the return of each system call.
+//! perf record, of the entry and the return of each system call, as a flight recorder: perf reads its rings only at the end.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,17 +8,17 @@ use std::process::{Command, Stdio};
 use piste_kernel::tracefs::Tracefs;
 
 use super::attached::Attached;
-use super::{CallSession, CallTracer, Found, Peer, Recorded, RowKind};
+use super::{CallSession, CallTracer, Found, Peer, RING_KIB, Recorded, RowKind};
 use crate::error::{Absence, Error};
-use crate::processes::{bound, find, output_of};
+use crate::processes::{Patience, bound, find, output_of};
 use crate::report::Group;
-use crate::workshop::Workshop;
+use crate::workshop::{READING_LIMIT, Workshop};
 
 pub(super) const PEER: Peer = Peer {
     name: "perf",
-    about: "perf record",
+    about: "perf record, as a flight recorder",
     group: Group::Calls,
-    rows: &[RowKind::recorded("perf", "perf record", "call")],
+    rows: &[RowKind::recorded("perf", "perf record, overwrite", "call")],
     find: |workshop| {
         if find("perf").is_none() {
             return Err(Absence::of_program("perf", "linux-perf"));
@@ -37,10 +37,14 @@ struct Perf {
 impl CallTracer for Perf {
     fn attach<'w>(&self, workshop: &'w Workshop, pid: u32) -> Result<Box<dyn CallSession + 'w>, Error> {
         let data = workshop.path("perf.data");
+        let ring = format!("{RING_KIB}K");
         let mut command = bound("perf");
         command.args([
             "record",
             "-q",
+            "--overwrite",
+            "-m",
+            &ring,
             "-e",
             "raw_syscalls:sys_enter",
             "-e",
@@ -49,7 +53,12 @@ impl CallTracer for Perf {
         ]);
         command.arg(pid.to_string()).arg("-o").arg(&data).stdout(Stdio::null());
         let attached = Attached::start(workshop, &mut command, polls_rings)?;
-        Ok(Box::new(Session { attached, data }))
+        let patience = workshop.patience.of(READING_LIMIT);
+        Ok(Box::new(Session {
+            attached,
+            data,
+            patience,
+        }))
     }
 }
 
@@ -64,12 +73,15 @@ fn polls_rings(pid: u32) -> bool {
 struct Session {
     attached: Attached,
     data: PathBuf,
+    patience: Patience,
 }
 
 impl CallSession for Session {
     fn detach(self: Box<Self>) -> Result<Recorded, Error> {
         self.attached.end()?;
-        let stats = output_of(Command::new("perf").args(["report", "--stats", "-i"]).arg(&self.data))?;
+        let mut command = Command::new("perf");
+        command.args(["report", "--stats", "-i"]).arg(&self.data);
+        let stats = output_of(&mut command, &self.patience)?;
         let _ = fs::remove_file(&self.data);
         Ok(Recorded::events(samples(&stats)))
     }

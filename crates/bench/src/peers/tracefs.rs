@@ -29,7 +29,7 @@ struct Bare {
 
 impl CallTracer for Bare {
     fn attach<'w>(&self, _workshop: &'w Workshop, pid: u32) -> Result<Box<dyn CallSession + 'w>, Error> {
-        let instance = Instance::new(&self.tracefs, "calls")?;
+        let instance = Instance::new(&self.tracefs)?;
         instance.write("set_event_pid", &pid.to_string())?;
         for event in EVENTS {
             instance.enable(event)?;

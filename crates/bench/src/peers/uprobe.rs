@@ -9,9 +9,9 @@ use piste_kernel::tracefs::Tracefs;
 
 use super::{EventSession, EventTracer, Found, PAYLOAD_BYTES, Peer, Recorded, RowKind};
 use crate::error::{Absence, Error};
-use crate::instance::{Instance, Probe};
+use crate::instance::{Instance, Place};
 use crate::report::Group;
-use crate::workshop::Workshop;
+use crate::workshop::{C_LIBRARY, Workshop};
 
 const FUNCTION: &str = "piste_bench_probed";
 /// The first argument, which tracefs finds where the architecture has it.
@@ -28,7 +28,7 @@ pub(super) const PEER: Peer = Peer {
     rows: &[RowKind::recorded("uprobe", "uprobe, through tracefs", "probed")],
     find: |workshop| {
         let tracefs = workshop.tracefs()?;
-        let program = workshop.compile("probed", &["probed.c"], &["-fno-omit-frame-pointer".into()])?;
+        let program = workshop.compile("probed", &["probed.c"], &["-fno-omit-frame-pointer".into()], C_LIBRARY)?;
         let found = places(&program, ProbePlaceKind::Symbol, Some(FUNCTION)).unwrap_or_default();
         let [place] = &found[..] else {
             return Err(Absence::for_good(format!(
@@ -58,22 +58,24 @@ pub(super) struct Probed {
 
 impl EventTracer for Probed {
     fn start<'w>(&self, _workshop: &'w Workshop) -> Result<Box<dyn EventSession + 'w>, Error> {
-        let probe = Probe::new(&self.tracefs, self.name, &self.program, self.offset, &self.arguments)?;
-        let instance = Instance::new(&self.tracefs, self.name)?;
-        instance.enable(probe.name())?;
+        let mut instance = Instance::new(&self.tracefs)?;
+        let place = Place {
+            file: &self.program,
+            offset: self.offset,
+            arguments: &self.arguments,
+        };
+        let probe = instance.add_probe(self.name, &place)?;
+        instance.enable(&probe)?;
         Ok(Box::new(Session {
             program: self.program.clone(),
             instance,
-            _probe: probe,
         }))
     }
 }
 
-/// The instance ends before the probe does, which it uses.
 struct Session {
     program: PathBuf,
     instance: Instance,
-    _probe: Probe,
 }
 
 impl EventSession for Session {
