@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which differences between two reports are real.
+//! Which differences between two reports are significant.
 //!
 //! A row differs if the interval of its ratio does not contain 1. The interval comes from the repetitions of both runs (`statistics`), so it covers
 //! how much new processes vary, but not what was different for all of a run: another speed of the CPU, other versions. Such things are named.
@@ -54,7 +54,7 @@ pub enum Verdict {
 }
 
 impl Compared {
-    /// Whether the difference is real.
+    /// Whether the difference is significant.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match (self.ratio.low, self.ratio.high) {
@@ -125,7 +125,7 @@ fn remarks(before: &Report, after: &Report) -> Vec<String> {
         ));
     }
     if before.method.is_quick || after.method.is_quick {
-        remarks.push("one of the runs was --quick, whose figures say nothing".into());
+        remarks.push("one of the runs was --quick, which is too short for usable figures".into());
     }
     remarks
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::processes::{Daemon, Patience};
+use crate::report::RowClock;
 
 /// The longest round takes a fraction of this.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(120);
@@ -27,7 +28,7 @@ pub(crate) struct Round {
     /// Of the thread, or the mean of the threads.
     pub(crate) cpu_ns: u64,
     pub(crate) wall_ns: u64,
-    /// By the names of `counters.c`; the sum of the threads.
+    /// By the names of `counters.c`; the sum of the threads. The processor does not always count all of its events.
     pub(crate) counts: BTreeMap<String, f64>,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Round {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) ns: f64,
-    /// Another thread or an interrupt came meanwhile.
+    /// It was long, and another thread or an interrupt came since the long one before it.
     pub(crate) is_interrupted: bool,
 }
 
@@ -57,7 +58,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts it with so many threads, and waits until it answers.
+    /// Starts it with this number of threads, and waits until it answers.
     pub(crate) fn start(mut command: Command, threads: u32, patience: &Patience) -> Result<Program, Error> {
         command
             .arg(threads.to_string())
@@ -119,18 +120,29 @@ impl Program {
         parse_about(&answer).ok_or_else(|| not_understood(&answer))
     }
 
-    /// Records so many events, after a quarter as many that are not measured.
-    pub(crate) fn round(&mut self, variant: &str, events: u64) -> Result<Round, Error> {
-        let answer = self.ask(&format!("round {variant} {} {events}", events / WARM_UP_SHARE))?;
+    /// Records so many events, after a quarter as many that are not measured. What the processor counts is that of the program, so nothing is
+    /// counted if the time is that of another process.
+    pub(crate) fn round(&mut self, variant: &str, clock: RowClock, events: u64) -> Result<Round, Error> {
+        let verb = match clock {
+            RowClock::Cpu => "round",
+            RowClock::Wall => "timed",
+        };
+        let answer = self.ask(&format!("{verb} {variant} {} {events}", events / WARM_UP_SHARE))?;
         parse_round(&answer, events).ok_or_else(|| not_understood(&answer))
     }
 
     /// How many events take about so long; at most `limit`.
-    pub(crate) fn events_in(&mut self, variant: &str, round_ns: u64, limit: u64) -> Result<u64, Error> {
+    pub(crate) fn events_in(
+        &mut self,
+        variant: &str,
+        clock: RowClock,
+        round_ns: u64,
+        limit: u64,
+    ) -> Result<u64, Error> {
         let mut events = 8.min(limit);
         loop {
             // The quicker one counts: what takes the CPU away in one must not decide how short all rounds are.
-            let (one, other) = (self.round(variant, events)?, self.round(variant, events)?);
+            let (one, other) = (self.round(variant, clock, events)?, self.round(variant, clock, events)?);
             let wall_ns = one.wall_ns.min(other.wall_ns);
             if wall_ns >= TRIAL_NS || events == limit {
                 let wanted = events as f64 * round_ns as f64 / wall_ns.max(1) as f64;

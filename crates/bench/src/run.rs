@@ -21,10 +21,10 @@ pub(crate) use self::reference::{Pass, quickest_ns};
 
 use crate::error::{Absence, Error};
 use crate::instance::remove_leftovers;
-use crate::machine::{describe, steal_ns};
+use crate::machine::{describe, steal_ns, usable_cpus};
 use crate::peers::{CALL, CallTracer, EventTracer, FLOOR, Found, PAYLOAD_BYTES, PEERS, Peer, RowKind};
 use crate::processes::Patience;
-use crate::program::{Round, Sample};
+use crate::program::Round;
 use crate::report::{Absent, Group, Method, Report};
 use crate::summary::{Outcome, summarize};
 use crate::workshop::{C_LIBRARY, Workshop};
@@ -115,17 +115,6 @@ pub enum Step {
     },
 }
 
-/// Everything that was measured of one row with one load.
-pub(crate) struct Series {
-    pub(crate) peer: &'static Peer,
-    pub(crate) kind: &'static RowKind,
-    pub(crate) load: Load,
-    pub(crate) rounds: Vec<Kept>,
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) recorded_events: Option<u64>,
-    pub(crate) discarded_events: u64,
-}
-
 /// What a program does at once. A row has a figure for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
@@ -158,8 +147,9 @@ pub(crate) struct When {
 /// Measures. `tell` is called before each step.
 ///
 /// # Errors
-/// There is nothing to show: the temporary folder cannot be written, or Ctrl-C came before there was a figure.
+/// There is nothing to show: there are too few CPUs, the temporary folder cannot be written, or Ctrl-C came before there was a figure.
 pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Report, Error> {
+    refuse_shared_cpus(plan, usable_cpus())?;
     let patience = Patience::new(Arc::clone(&plan.interrupted));
     Workshop::remove_leftovers();
     let workshop = Workshop::new(&plan.piste, &plan.payloads, patience)?;
@@ -181,18 +171,32 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Report, Error> {
         }
     }
     let scale = &plan.scale;
+    let repetitions = match was_interrupted {
+        true => run.outcome.measured.repetitions(),
+        false => scale.repetitions,
+    };
     let method = Method {
         is_quick: scale.is_quick,
-        repetitions: scale.repetitions,
+        repetitions,
         rounds: scale.rounds,
         round_ns: scale.round_ns,
-        samples: scale.samples * u64::from(scale.repetitions),
+        samples: scale.samples * u64::from(repetitions),
     };
     let outcome = Outcome {
         steal_ns: steal_ns().saturating_sub(steal_before_ns),
         ..run.outcome
     };
     summarize(outcome, plan, machine, method, was_interrupted)
+}
+
+/// Threads that share a CPU wait for each other, and their events would seem to take longer.
+fn refuse_shared_cpus(plan: &Plan, cpus: u32) -> Result<(), Error> {
+    match plan.threads.iter().max() {
+        Some(threads) if *threads > cpus => Err(Error::new(format!(
+            "cannot measure {threads} threads: each needs a CPU of its own, and this process may use {cpus}"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Peers that are on this machine.
@@ -315,6 +319,28 @@ mod tests {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let rows = PEERS.iter().flat_map(|peer| chosen_rows(peer, &names));
         rows.map(|row| row.name).collect()
+    }
+
+    #[test]
+    fn each_thread_has_a_cpu() {
+        let mut plan = Plan {
+            piste: PathBuf::new(),
+            chosen: Vec::new(),
+            threads: vec![1, 4],
+            payloads: Vec::new(),
+            scale: Scale::QUICK,
+            command: Vec::new(),
+            begin_ns: 0,
+            interrupted: Arc::default(),
+        };
+        assert_eq!(refuse_shared_cpus(&plan, 4), Ok(()));
+        let refused = refuse_shared_cpus(&plan, 2).expect_err("there are too few").to_string();
+        assert!(
+            refused.contains("4 threads") && refused.ends_with("may use 2"),
+            "{refused}"
+        );
+        plan.threads = vec![1];
+        assert_eq!(refuse_shared_cpus(&plan, 1), Ok(()));
     }
 
     #[test]

@@ -22,11 +22,12 @@ use crate::peers::PAYLOAD_BYTES;
 use crate::processes::{Patience, find, output_of};
 
 /// The measured programs, and what they have in common. bench/programs.py compiles some of them, too.
-const SOURCES: [(&str, &str); 14] = [
+const SOURCES: [(&str, &str); 15] = [
     ("rounds.h", include_str!("measured/rounds.h")),
     ("rounds.c", include_str!("measured/rounds.c")),
     ("counters.h", include_str!("measured/counters.h")),
     ("counters.c", include_str!("measured/counters.c")),
+    ("interrupts.h", include_str!("measured/interrupts.h")),
     ("floor.c", include_str!("measured/floor.c")),
     ("prototype.c", include_str!("measured/prototype.c")),
     ("piste.c", include_str!("measured/piste.c")),

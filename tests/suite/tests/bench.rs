@@ -155,6 +155,10 @@ fn check_row(row: &Value) {
         assert!(values.is_sorted() && number(&samples["count"]) >= 200.0, "{row:#}");
         assert!(number(&samples["interrupted"]) <= number(&samples["count"]), "{row:#}");
     }
+    assert!(
+        row["name"] != "strace" || row["counters"]["cycles"].is_null(),
+        "{row:#}"
+    );
     for counter in ["preemptions", "page_faults", "interrupts"] {
         number(&row["counters"][counter]);
     }
@@ -321,16 +325,31 @@ fn an_interrupted_run_leaves_nothing() {
     let bench = Bench::new();
     // While tracers are prepared, while events are measured, and while system calls are.
     for (runs, signal) in [("cc1", Signal::INT), ("probed", Signal::INT), ("calls", Signal::TERM)] {
-        let mut running = bench.start("--json bench piste lttng usdt uprobe trace_marker strace tracefs piste-kernel");
+        let result = bench.place.path("result.json");
+        fs::write(&result, "older").expect("it can be written");
+        let options = "piste lttng usdt uprobe trace_marker strace tracefs piste-kernel";
+        let mut running = bench.start(&format!("--json bench {options} -o {}", text(&result)));
         wait_until(&format!("{runs} runs"), || bench.runs(runs));
         running.signal(signal);
         let finished = running.finish();
-        match finished.status {
-            0 => assert_eq!(parsed(&finished)["was_interrupted"], true),
-            _ => assert!(finished.expect_status(130).stderr.contains("interrupted"), "{finished}"),
+        let written = fs::read_to_string(&result).expect("it is there");
+        // A repetition of events was complete. Before, nobody had looked into a recording.
+        match runs {
+            "calls" => {
+                let report = parsed(finished.expect_success());
+                assert_eq!(
+                    (&report["was_interrupted"], &report["method"]["repetitions"]),
+                    (&true.into(), &1.into())
+                );
+                let rows = report["rows"].as_array().expect("a list");
+                assert!(rows.iter().all(|row| row["rounds"].as_u64() <= Some(40)), "{report:#}");
+                assert_eq!(written, finished.stdout);
+            }
+            _ => {
+                assert!(finished.expect_status(130).stderr.contains("interrupted"), "{finished}");
+                assert_eq!(written, "older");
+            }
         }
-        // A repetition of events was complete.
-        assert!(runs != "calls" || finished.success(), "{finished}");
         bench.expect_nothing_left();
     }
 }
@@ -447,6 +466,17 @@ fn results_are_written_as_csv_and_as_a_page() {
     assert_eq!(
         (page.matches("<figure>").count(), page.matches("<script").count()),
         (2, 0)
+    );
+    for option in ["floor", "--quick", "--threads 1", "-o x.json", "--csv"] {
+        bench.run(&format!("bench --list {option}")).expect_status(2);
+    }
+    let refused = bench.run("bench floor --threads 64");
+    refused.expect_status(1);
+    assert!(
+        refused
+            .stderr
+            .contains("cannot measure 64 threads: each needs a CPU of its own"),
+        "{refused}"
     );
     let refused = bench.run("bench nobody");
     refused.expect_status(2);

@@ -2,16 +2,15 @@
 //! Rounds of programs whose events are recorded: all tracers record all the time, and their programs take turns.
 
 use std::collections::BTreeMap;
+use std::mem;
 
-use super::reference::Reference;
+use super::reference::{Reference, TRIES};
 use super::{Kept, Load, Pass, Plan, Ready, Run, SAMPLE_WARM_UP, When, quickest_ns};
 use crate::error::Error;
 use crate::peers::{EventSession, EventTracer, PAYLOAD_BYTES};
 use crate::program::Program;
+use crate::summary::Measured;
 use crate::workshop::Workshop;
-
-/// There are at most so many times as many passes as are wanted.
-const PASSES_MAX: u32 = 2;
 
 /// A peer whose tracer records, with its programs. They end before the tracer does.
 struct Live<'w> {
@@ -19,6 +18,8 @@ struct Live<'w> {
     index: usize,
     programs: BTreeMap<Load, Program>,
     session: Box<dyn EventSession + 'w>,
+    /// In this repetition, at the end of which it is checked whether it was recorded.
+    measured: Measured,
 }
 
 impl<'w> Live<'w> {
@@ -45,6 +46,7 @@ impl<'w> Live<'w> {
             index,
             programs,
             session,
+            measured: Measured::default(),
         })
     }
 }
@@ -65,7 +67,7 @@ impl<'p> Run<'p> {
         self.with_each(&mut live, &mut |run, live| run.rounds_of(live, None))?;
         let mut passes: Vec<Pass> = Vec::new();
         let mut done = 0;
-        while done < wanted && (passes.len() as u32) < wanted * PASSES_MAX && !live.is_empty() {
+        while done < wanted && (passes.len() as u32) < wanted * TRIES && !live.is_empty() {
             percent(done * 100 / wanted);
             let watch = reference.begin()?;
             let pass = self.outcome.passes.len();
@@ -118,12 +120,12 @@ impl<'p> Run<'p> {
                 };
                 let size = match self.sizes.get(&(kind.name, *load)) {
                     Some(size) => *size,
-                    None => program.events_in(variant, self.plan.scale.round_ns, kind.events_max)?,
+                    None => program.events_in(variant, kind.clock, self.plan.scale.round_ns, kind.events_max)?,
                 };
                 self.sizes.insert((kind.name, *load), size);
-                let round = program.round(variant, size)?;
+                let round = program.round(variant, kind.clock, size)?;
                 if let Some(when) = when {
-                    let series = self.outcome.series(ready.peer, kind, *load);
+                    let series = live.measured.series(ready.peer, kind, *load);
                     series.rounds.push(Kept { when, round });
                 }
             }
@@ -139,24 +141,25 @@ impl<'p> Run<'p> {
                 if let Some(variant) = kind.variant_with(load.payload_bytes) {
                     let warm_up = SAMPLE_WARM_UP.min(kind.events_max);
                     let samples = program.samples(variant, warm_up, self.plan.scale.samples)?;
-                    self.outcome.series(ready.peer, kind, *load).samples.extend(samples);
+                    live.measured.series(ready.peer, kind, *load).samples.extend(samples);
                 }
             }
         }
         Ok(())
     }
 
-    /// A tracer that records nothing would be fast.
+    /// A tracer that records nothing would be fast, so what was measured counts only now.
     fn check_events(&mut self, live: &mut Live<'p>) -> Result<(), Error> {
         let ready = &self.events[live.index];
         for kind in ready.rows.iter().filter(|kind| kind.records) {
             for load in live.programs.keys() {
                 if let Some(variant) = kind.variant_with(load.payload_bytes) {
                     let recorded = live.session.recorded(variant)?;
-                    self.outcome.series(ready.peer, kind, *load).add_recorded(recorded);
+                    live.measured.series(ready.peer, kind, *load).add_recorded(recorded);
                 }
             }
         }
+        self.outcome.measured.add(mem::take(&mut live.measured));
         Ok(())
     }
 }

@@ -35,11 +35,11 @@ pub(super) fn text(comparison: &Comparison, width: Width) -> String {
     }
     let mut text = columns.lines(0, width);
     text += &format!(
-        "\nTimes are nanoseconds for each event. A difference is real if the interval of the ratio ({} % confidence) does not contain 1\n",
+        "\nTimes are nanoseconds for each event. A difference is significant if the interval of the ratio ({} % confidence) does not contain 1\n",
         100.0 * CONFIDENCE
     );
     if comparison.rows.iter().any(|row| row.verdict() == Verdict::Unknown) {
-        text += "\"unknown\": a run had only one repetition, which says nothing of how much figures vary\n";
+        text += "\"unknown\": a run had only one repetition, so nobody knows how much its figures vary\n";
     }
     for remark in &comparison.remarks {
         text += &format!("note: {}\n", printable(remark));

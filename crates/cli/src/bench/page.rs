@@ -53,7 +53,7 @@ fn group(report: &Report, group: Group, title: &str) -> Markup {
     html! {
         h2 { (title) }
         (bars(&rows))
-        p class="more" { "Nanoseconds, on a logarithmic scale: the median of all rounds, and a line over its 95 % interval." }
+        p class="more" { "Nanoseconds, on a logarithmic scale, with a line over the 95 % interval." }
         (table(&rows, is_calls))
         h3 { "Single events" }
         (samples(&rows))
@@ -119,7 +119,7 @@ fn counters(report: &Report) -> Markup {
                         tr {
                             td { (wide_title(row)) }
                             @for (name, _) in &shown {
-                                td class="number" { (factor(row.counters.get(*name).copied().unwrap_or(0.0))) }
+                                td class="number" { (row.counters.get(*name).copied().map(factor).unwrap_or_default()) }
                             }
                         }
                     }

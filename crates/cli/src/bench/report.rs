@@ -95,7 +95,7 @@ pub(super) fn absence(absent: &Absent) -> String {
 
 fn heading(report: &Report) -> String {
     let quick = if report.method.is_quick {
-        "; --quick: these figures say nothing"
+        "; --quick: too short for usable figures"
     } else {
         ""
     };
@@ -237,7 +237,7 @@ fn counters(report: &Report, width: Width) -> String {
     for row in &report.rows {
         let counted = shown
             .iter()
-            .map(|(name, _)| Cell::from(factor(row.counters.get(*name).copied().unwrap_or(0.0))));
+            .map(|(name, _)| Cell::from(row.counters.get(*name).copied().map(factor).unwrap_or_default()));
         columns.row_of([Cell::from(wide_title(row))].into_iter().chain(counted).collect());
     }
     format!(
@@ -250,7 +250,7 @@ fn counters(report: &Report, width: Width) -> String {
 /// Sentences about how sure the figures are.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes = vec![
-        "TIME is the median of all rounds, CPU time of the thread unless it waits for its tracer (strace: wall time). ± is half of the 95 % interval, from the repetitions.".into(),
+        "TIME is the geometric mean of the repetitions' medians, CPU time of the thread unless it waits for its tracer (strace: wall time). ± is half of its 95 % interval.".into(),
         format!(
             "ONE is a single event, with {} for reading the clock around it; 90 % of such readings are within {} of each other. {}",
             time(report.clock.cost_ns),
@@ -287,7 +287,7 @@ fn interrupted(report: &Report) -> String {
         samples().map(|samples| samples.count).sum::<u64>(),
     );
     format!(
-        "A switch or an interrupt hit {} of {}; they are in the figures.",
+        "{} of {} were long, and a switch or an interrupt came since the long one before; they are in the figures.",
         interrupted,
         counted(all.cast_signed(), "single event")
     )
@@ -305,15 +305,25 @@ fn state(report: &Report) -> String {
         state.reference_median_ns / state.reference_min_ns,
         state.reference_max_ns / state.reference_min_ns
     );
-    let verdict = match (state.disturbed, state.uses_disturbed) {
+    let of_slow_machine: Vec<String> = report
+        .rows
+        .iter()
+        .filter(|row| row.uses_disturbed)
+        .map(wide_title)
+        .collect();
+    let disturbed = format!(
+        "The CPUs were slowed down or shared in {} of {} passes over the tracers: {speed}.",
+        state.disturbed, state.passes
+    );
+    let verdict = match (state.disturbed, of_slow_machine.len()) {
         (0, _) => format!("The CPUs were equally fast all the time: {speed}."),
-        (disturbed, false) => format!(
-            "The CPUs were slowed down or shared in {disturbed} of {} passes over all tracers, which are not in the figures: {speed}.",
-            state.passes
-        ),
-        (disturbed, true) => format!(
-            "The CPUs were slowed down or shared in {disturbed} of {} passes over all tracers: too many to leave out, so these figures are of a slow machine; {speed}.",
-            state.passes
+        (_, 0) => format!("{disturbed} Their rounds are not in the figures."),
+        (_, rows) if rows == report.rows.len() => {
+            format!("{disturbed} That is most of them, so these figures are of a slow machine.")
+        }
+        _ => format!(
+            "{disturbed} Their rounds are in the figures only where most rounds were slow: {}.",
+            of_slow_machine.join("; ")
         ),
     };
     verdict + &steal
