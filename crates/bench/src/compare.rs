@@ -28,8 +28,10 @@ pub struct Comparison {
 pub struct Compared {
     /// Its name.
     pub name: String,
-    /// How many threads recorded.
+    /// How many threads of each process recorded.
     pub threads: u32,
+    /// How many processes recorded.
+    pub processes: u32,
     /// What an event contained.
     pub payload_bytes: u32,
     /// Its time in the first report.
@@ -70,7 +72,8 @@ impl Compared {
 #[must_use]
 pub fn compare(before: &Report, after: &Report) -> Comparison {
     let is_same = |one: &Row, other: &Row| {
-        one.name == other.name && one.threads == other.threads && one.payload_bytes == other.payload_bytes
+        let load = |row: &Row| (row.threads, row.processes, row.payload_bytes);
+        one.name == other.name && load(one) == load(other)
     };
     let has = |rows: &[Row], row: &Row| rows.iter().any(|other| is_same(row, other));
     let pairs = before
@@ -94,6 +97,7 @@ fn compared(before: &Row, after: &Row) -> Compared {
     Compared {
         name: before.name.clone(),
         threads: before.threads,
+        processes: before.processes,
         payload_bytes: before.payload_bytes,
         before_ns: before.time_ns.value,
         after_ns: after.time_ns.value,

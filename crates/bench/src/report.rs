@@ -146,8 +146,10 @@ pub struct Row {
     pub title: String,
     /// What is recorded.
     pub group: Group,
-    /// How many threads recorded at the same time.
+    /// How many threads of each process recorded at the same time.
     pub threads: u32,
+    /// How many processes recorded at the same time.
+    pub processes: u32,
     /// How many bytes of fields an event had.
     pub payload_bytes: u32,
     /// The clock of [`Row::time_ns`].

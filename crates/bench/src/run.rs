@@ -75,6 +75,8 @@ pub struct Plan {
     pub chosen: Vec<String>,
     /// How many threads record at the same time, in turn.
     pub threads: Vec<u32>,
+    /// How many processes of one thread each record at the same time, in turn, beside the single threads.
+    pub processes: Vec<u32>,
     /// How many bytes events have, beside the usual [`PAYLOAD_BYTES`].
     pub payloads: Vec<u32>,
     /// How much is measured.
@@ -119,6 +121,8 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
     pub(crate) threads: u32,
+    /// Each has `threads`.
+    pub(crate) processes: u32,
     /// Of an event.
     pub(crate) payload_bytes: u32,
 }
@@ -126,8 +130,14 @@ pub(crate) struct Load {
 impl Load {
     pub(crate) const ONE: Load = Load {
         threads: 1,
+        processes: 1,
         payload_bytes: PAYLOAD_BYTES,
     };
+
+    /// Of all processes.
+    pub(crate) fn all_threads(&self) -> u32 {
+        self.threads * self.processes
+    }
 }
 
 /// A round, and when it was.
@@ -191,12 +201,14 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Report, Error> {
 
 /// Threads that share a CPU wait for each other, and their events would seem to take longer.
 fn refuse_shared_cpus(plan: &Plan, cpus: u32) -> Result<(), Error> {
-    match plan.threads.iter().max() {
-        Some(threads) if *threads > cpus => Err(Error::new(format!(
-            "cannot measure {threads} threads: each needs a CPU of its own, and this process may use {cpus}"
-        ))),
-        _ => Ok(()),
+    for (counts, what) in [(&plan.threads, "threads"), (&plan.processes, "processes")] {
+        if let Some(count) = counts.iter().find(|count| **count > cpus) {
+            return Err(Error::new(format!(
+                "cannot measure {count} {what}: each needs a CPU of its own, and piste may use {cpus}"
+            )));
+        }
     }
+    Ok(())
 }
 
 /// Peers that are on this machine.
@@ -327,6 +339,7 @@ mod tests {
             piste: PathBuf::new(),
             chosen: Vec::new(),
             threads: vec![1, 4],
+            processes: Vec::new(),
             payloads: Vec::new(),
             scale: Scale::QUICK,
             command: Vec::new(),
@@ -341,6 +354,8 @@ mod tests {
         );
         plan.threads = vec![1];
         assert_eq!(refuse_shared_cpus(&plan, 1), Ok(()));
+        plan.processes = vec![2];
+        assert!(refuse_shared_cpus(&plan, 1).is_err_and(|error| error.to_string().contains("2 processes")));
     }
 
     #[test]

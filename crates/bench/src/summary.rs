@@ -260,6 +260,7 @@ impl<'o> Figures<'o> {
             title: series.kind.title.to_owned(),
             group: series.peer.group,
             threads: series.load.threads,
+            processes: series.load.processes,
             payload_bytes: series.load.payload_bytes,
             clock: series.kind.clock,
             time_ns: time(&repetitions),
@@ -365,7 +366,7 @@ impl<'o> Figures<'o> {
     fn counters(&self, series: &Series) -> BTreeMap<String, f64> {
         let mut sums: BTreeMap<String, (f64, u64)> = BTreeMap::new();
         for kept in self.kept(series) {
-            let events = kept.round.events * u64::from(series.load.threads);
+            let events = kept.round.events * u64::from(series.load.all_threads());
             for (name, count) in &kept.round.counts {
                 let (sum, of) = sums.entry(name.clone()).or_default();
                 *sum += count;

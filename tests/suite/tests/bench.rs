@@ -142,7 +142,7 @@ fn check_row(row: &Value) {
         "{row:#}"
     );
     let samples = &row["samples"];
-    if row["threads"] == 1 {
+    if row["threads"] == 1 && row["processes"] == 1 {
         let mut values = vec![number(&samples["min_ns"])];
         values.extend(
             samples["percentiles"]
@@ -169,7 +169,7 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
     let Some(_alone) = kernel::workplace() else { return };
     let bench = Bench::new();
     let listed = parsed(&bench.run("--json bench --list"));
-    let finished = bench.run("--json bench --quick --threads 1,2");
+    let finished = bench.run("--json bench --quick --threads 1,2 --processes 2");
     let report = parsed(finished.expect_success());
     let absent = names(&report["absent"], "peer");
     for absent in report["absent"].as_array().expect("a list") {
@@ -224,11 +224,13 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         );
     }
     assert_eq!(row(&report, "piste-block")["discarded_events"], 0);
-    let with_two = rows.iter().filter(|row| row["threads"] == 2);
-    assert!(
-        with_two.clone().count() > 10 && with_two.clone().all(|row| row["group"] == "events"),
-        "{report:#}"
-    );
+    for at_once in ["threads", "processes"] {
+        let with_two = rows.iter().filter(|row| row[at_once] == 2);
+        assert!(
+            with_two.clone().count() > 10 && with_two.clone().all(|row| row["group"] == "events"),
+            "{at_once}: {report:#}"
+        );
+    }
     assert_eq!(row(&report, "floor")["to_floor"]["value"], 1.0);
     assert_eq!(row(&report, "piste")["to_piste"]["value"], 1.0);
     assert_eq!(row(&report, "strace")["clock"], "wall");
@@ -470,14 +472,12 @@ fn results_are_written_as_csv_and_as_a_page() {
     for option in ["floor", "--quick", "--threads 1", "-o x.json", "--csv"] {
         bench.run(&format!("bench --list {option}")).expect_status(2);
     }
-    let refused = bench.run("bench floor --threads 64");
-    refused.expect_status(1);
-    assert!(
-        refused
-            .stderr
-            .contains("cannot measure 64 threads: each needs a CPU of its own"),
-        "{refused}"
-    );
+    for what in ["threads", "processes"] {
+        let refused = bench.run(&format!("bench floor --{what} 64"));
+        refused.expect_status(1);
+        let reason = format!("cannot measure 64 {what}: each needs a CPU of its own");
+        assert!(refused.stderr.contains(&reason), "{refused}");
+    }
     let refused = bench.run("bench nobody");
     refused.expect_status(2);
     assert!(

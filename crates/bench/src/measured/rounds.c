@@ -8,13 +8,16 @@
 
 #include "counters.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
@@ -41,10 +44,15 @@ static struct {
 	bool counts_events;
 } current;
 
-static pthread_barrier_t begin, warmed_up, end;
-static uint32_t thread_count;
-/* Threads that have read their counters for the round, since the program began. */
-static atomic_uint_fast64_t ready_count;
+/* What all threads of all processes share that record at the same time. */
+struct meeting {
+	pthread_barrier_t begin, warmed_up, end;
+	/* Threads that have read their counters for the round, since the first round. */
+	atomic_uint_fast64_t ready_count;
+};
+
+static struct meeting own_meeting, *meeting = &own_meeting;
+static uint32_t thread_count, process_count = 1;
 static struct measured measured[THREAD_COUNT_MAX];
 static struct counters counters[THREAD_COUNT_MAX];
 
@@ -83,8 +91,8 @@ static int pin(uint32_t index)
 static void wait_until_all_are_ready(uint64_t of)
 {
 	/* ORDER none: nothing else is published. */
-	atomic_fetch_add_explicit(&ready_count, 1, memory_order_relaxed);
-	while (atomic_load_explicit(&ready_count, memory_order_relaxed) < of)
+	atomic_fetch_add_explicit(&meeting->ready_count, 1, memory_order_relaxed);
+	while (atomic_load_explicit(&meeting->ready_count, memory_order_relaxed) < of)
 		;
 }
 
@@ -93,11 +101,11 @@ static void run_round(uint32_t thread, uint64_t number)
 	struct measured *own = &measured[thread];
 	uint64_t cpu_ns, wall_ns;
 
-	pthread_barrier_wait(&begin);
+	pthread_barrier_wait(&meeting->begin);
 	current.variant->record(0, current.warm_up);
-	pthread_barrier_wait(&warmed_up);
+	pthread_barrier_wait(&meeting->warmed_up);
 	read_kernel_counters(&counters[thread], &own->before);
-	wait_until_all_are_ready(number * thread_count);
+	wait_until_all_are_ready(number * thread_count * process_count);
 	if (current.counts_events)
 		read_perf_counters(&counters[thread], &own->before);
 	wall_ns = nanoseconds(CLOCK_MONOTONIC);
@@ -108,7 +116,7 @@ static void run_round(uint32_t thread, uint64_t number)
 	if (current.counts_events)
 		read_perf_counters(&counters[thread], &own->after);
 	read_kernel_counters(&counters[thread], &own->after);
-	pthread_barrier_wait(&end);
+	pthread_barrier_wait(&meeting->end);
 }
 
 static void *help(void *argument)
@@ -303,9 +311,38 @@ static int serve(const char *request, const struct variant *variants, uint32_t v
 	return fflush(stdout) == 0 ? status : 1;
 }
 
+/* In a file that other processes map, too. */
+static bool meet_in(const char *path)
+{
+	int file = open(path, O_RDWR | O_CLOEXEC);
+	void *shared;
+
+	if (file < 0 || ftruncate(file, sizeof(*meeting)) != 0)
+		return false;
+	shared = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	close(file);
+	if (shared == MAP_FAILED)
+		return false;
+	meeting = shared;
+	return true;
+}
+
+static void begin_meeting(void)
+{
+	pthread_barrier_t *barriers[] = {&meeting->begin, &meeting->warmed_up, &meeting->end};
+	pthread_barrierattr_t attributes;
+
+	pthread_barrierattr_init(&attributes);
+	pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	for (uint32_t index = 0; index < 3; index++)
+		pthread_barrier_init(barriers[index], &attributes, thread_count * process_count);
+	pthread_barrierattr_destroy(&attributes);
+}
+
 int serve_rounds(int argument_count, char **arguments, const struct variant *variants, uint32_t variant_count)
 {
 	long threads = argument_count > 1 ? atol(arguments[1]) : 1;
+	uint32_t process = 0;
 	char request[REQUEST_BYTES_MAX];
 
 	if (threads < 1 || threads > THREAD_COUNT_MAX) {
@@ -313,9 +350,16 @@ int serve_rounds(int argument_count, char **arguments, const struct variant *var
 		return 2;
 	}
 	thread_count = (uint32_t)threads;
-	pthread_barrier_init(&begin, NULL, thread_count);
-	pthread_barrier_init(&warmed_up, NULL, thread_count);
-	pthread_barrier_init(&end, NULL, thread_count);
+	if (argument_count == 5) {
+		process = (uint32_t)atol(arguments[3]);
+		process_count = (uint32_t)atol(arguments[4]);
+		if (!meet_in(arguments[2])) {
+			perror(arguments[2]);
+			return 1;
+		}
+	}
+	if (process == 0)
+		begin_meeting();
 	find_counters();
 	for (long thread = 1; thread < threads; thread++) {
 		pthread_t helper;
@@ -326,7 +370,7 @@ int serve_rounds(int argument_count, char **arguments, const struct variant *var
 		}
 	}
 	/* After the others have started, which would inherit its CPU. Each round waits for all of them. */
-	open_counters(&counters[0], pin(0));
+	open_counters(&counters[0], pin(process));
 	while (fgets(request, sizeof(request), stdin)) {
 		int status = serve(request, variants, variant_count);
 

@@ -14,6 +14,9 @@
  *
  * The first argument of the program is the number of threads that run a round at the same time, each on a CPU of its own. Times are
  * then their mean, counts their sum. The first thread is the one that answers, and the only one that takes samples.
+ *
+ * Three more arguments, FILE INDEX COUNT, make the program one of several processes of a single thread each, which run their rounds at the same time
+ * and meet in that file. The first one, of index 0, has to answer before the others are started.
  */
 #ifndef BENCH_ROUNDS_H
 #define BENCH_ROUNDS_H

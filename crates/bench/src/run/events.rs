@@ -2,7 +2,10 @@
 //! Rounds of programs whose events are recorded: all tracers record all the time, and their programs take turns.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::mem;
+
+use piste_reason::reason;
 
 use super::reference::{Reference, TRIES};
 use super::{Kept, Load, Pass, Plan, Ready, Run, SAMPLE_WARM_UP, When, quickest_ns};
@@ -31,15 +34,9 @@ impl<'w> Live<'w> {
     ) -> Result<Live<'w>, Error> {
         let session = ready.tracer.start(workshop)?;
         let mut programs = BTreeMap::new();
-        for payload_bytes in [PAYLOAD_BYTES].iter().chain(&plan.payloads) {
-            for threads in &plan.threads {
-                let load = Load {
-                    threads: *threads,
-                    payload_bytes: *payload_bytes,
-                };
-                if let Some(command) = session.program(load.payload_bytes) {
-                    programs.insert(load, Program::start(command, load.threads, &workshop.patience)?);
-                }
+        for load in loads(plan) {
+            if let Some(program) = start_program(&*session, load, workshop)? {
+                programs.insert(load, program);
             }
         }
         Ok(Live {
@@ -49,6 +46,38 @@ impl<'w> Live<'w> {
             measured: Measured::default(),
         })
     }
+}
+
+/// Everything that a program is to do at once, in turn.
+fn loads(plan: &Plan) -> impl Iterator<Item = Load> {
+    let threads = plan.threads.iter().map(|threads| (*threads, 1));
+    let processes = plan.processes.iter().map(|processes| (1, *processes));
+    let counts: Vec<(u32, u32)> = threads.chain(processes).collect();
+    let payloads = [PAYLOAD_BYTES].into_iter().chain(plan.payloads.clone());
+    payloads.flat_map(move |payload_bytes| {
+        let load = move |(threads, processes)| Load {
+            threads,
+            processes,
+            payload_bytes,
+        };
+        counts.clone().into_iter().map(load)
+    })
+}
+
+/// `None` if there is no program with such events.
+fn start_program(session: &dyn EventSession, load: Load, workshop: &Workshop) -> Result<Option<Program>, Error> {
+    let command = || session.program(load.payload_bytes);
+    let patience = &workshop.patience;
+    let Some(first) = command() else { return Ok(None) };
+    if load.processes == 1 {
+        return Program::start(first, load.threads, patience).map(Some);
+    }
+    let commands = (0..load.processes).filter_map(|_| command()).collect();
+    let folder = workshop.folder("meeting")?;
+    let meeting = folder.path().join("meeting");
+    fs::write(&meeting, "")
+        .map_err(|error| Error::new(format!("cannot write {}: {}", meeting.display(), reason(&error))))?;
+    Program::start_together(commands, &meeting, patience).map(Some)
 }
 
 /// What is done with a peer that is live.
@@ -137,7 +166,7 @@ impl<'p> Run<'p> {
     fn sample_events(&mut self, live: &mut Live<'p>) -> Result<(), Error> {
         let ready = &self.events[live.index];
         for kind in &ready.rows {
-            for (load, program) in live.programs.iter_mut().filter(|(load, _)| load.threads == 1) {
+            for (load, program) in live.programs.iter_mut().filter(|(load, _)| load.all_threads() == 1) {
                 if let Some(variant) = kind.variant_with(load.payload_bytes) {
                     let warm_up = SAMPLE_WARM_UP.min(kind.events_max);
                     let samples = program.samples(variant, warm_up, self.plan.scale.samples)?;

@@ -33,7 +33,7 @@ pub(crate) struct Bench {
     #[arg(value_name = "PEER")]
     pub(crate) peers: Vec<String>,
     /// Measure nothing; list what can be measured
-    #[arg(long, conflicts_with_all = ["peers", "quick", "threads", "payload", "csv", "output"])]
+    #[arg(long, conflicts_with_all = ["peers", "quick", "threads", "processes", "payload", "csv", "output"])]
     pub(crate) list: bool,
     /// Only check that every tracer runs; this is too short for usable figures
     #[arg(long)]
@@ -41,6 +41,9 @@ pub(crate) struct Bench {
     /// Record from COUNT threads at the same time, each on its own CPU, such as 1,2
     #[arg(long, value_name = "COUNT", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) threads: Vec<u32>,
+    /// Also record from COUNT processes at the same time, each with one thread on its own CPU, such as 2
+    #[arg(long, value_name = "COUNT", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(crate) processes: Vec<u32>,
     /// Also measure events with BYTES of payload, such as 16,64,1024, without a tracer, with Piste and with LTTng-UST
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16384))]
     pub(crate) payload: Vec<u32>,

@@ -83,6 +83,7 @@ fn measure(arguments: &Bench, json: bool) -> Result<Report, Failure> {
         piste,
         chosen: arguments.peers.clone(),
         threads: ascending(arguments.threads.clone()),
+        processes: ascending(arguments.processes.clone()),
         scale: if arguments.quick { Scale::QUICK } else { Scale::FULL },
         command: env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         begin_ns: SystemTime::now()

@@ -128,14 +128,21 @@ pub(super) fn method(report: &Report) -> String {
 
 /// A row's title with what tells it from others of that title.
 pub(super) fn wide_title(row: &Row) -> String {
-    let mut title = row.title.clone();
-    if row.payload_bytes != PAYLOAD_BYTES {
-        title += &format!(", {} bytes", row.payload_bytes);
+    row.title.clone() + &load(row.payload_bytes, row.threads, row.processes)
+}
+
+/// What tells a row from others of its name.
+pub(super) fn load(payload_bytes: u32, threads: u32, processes: u32) -> String {
+    let mut text = String::new();
+    if payload_bytes != PAYLOAD_BYTES {
+        text += &format!(", {payload_bytes} bytes");
     }
-    if row.threads > 1 {
-        title += &format!(", {} threads", row.threads);
+    for (count, what) in [(threads, "threads"), (processes, "processes")] {
+        if count > 1 {
+            text += &format!(", {count} {what}");
+        }
     }
-    title
+    text
 }
 
 fn table(rows: &[&Row], group: Group, width: Width) -> String {
@@ -145,6 +152,10 @@ fn table(rows: &[&Row], group: Group, width: Width) -> String {
     let has_threads = rows.iter().any(|row| row.threads > 1);
     if has_threads {
         headings.push(("THREADS", Align::Right));
+    }
+    let has_processes = rows.iter().any(|row| row.processes > 1);
+    if has_processes {
+        headings.push(("PROCESSES", Align::Right));
     }
     let has_payloads = rows.iter().any(|row| row.payload_bytes != PAYLOAD_BYTES);
     if has_payloads {
@@ -169,6 +180,9 @@ fn table(rows: &[&Row], group: Group, width: Width) -> String {
         let mut cells: Vec<Cell> = vec![if is_narrow { &row.name } else { &row.title }.into()];
         if has_threads {
             cells.push(row.threads.to_string().into());
+        }
+        if has_processes {
+            cells.push(row.processes.to_string().into());
         }
         if has_payloads {
             cells.push(row.payload_bytes.to_string().into());
