@@ -11,8 +11,10 @@ mod floor;
 mod lttng;
 mod marker;
 mod perf;
+mod perf_probe;
 mod piste;
 mod piste_calls;
+mod preload;
 mod prototype;
 mod static_probe;
 mod strace;
@@ -27,7 +29,7 @@ use crate::report::{Group, RowClock};
 use crate::workshop::{Sized, Workshop};
 
 /// All of them, in the order of the tables.
-pub static PEERS: [Peer; 13] = [
+pub static PEERS: [Peer; 15] = [
     floor::PEER,
     prototype::PEER,
     piste::PEER,
@@ -35,6 +37,8 @@ pub static PEERS: [Peer; 13] = [
     marker::PEER,
     static_probe::PEER,
     uprobe::PEER,
+    perf_probe::PEER,
+    preload::PEER,
     untraced_calls::PEER,
     tracefs::PEER,
     piste_calls::PEER,

@@ -167,10 +167,11 @@ impl Program {
 
 impl Process {
     fn start(command: &mut Command) -> Result<Process, Error> {
-        command
-            .env_remove("LD_PRELOAD")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+        // What somebody preloads into all programs is not measured.
+        if !command.get_envs().any(|(name, _)| name == "LD_PRELOAD") {
+            command.env_remove("LD_PRELOAD");
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut daemon = Daemon::start(command)?;
         let output = daemon.child().stdout.take().expect("it is piped");
         let (sender, answers) = channel();

@@ -193,6 +193,8 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         "uprobe",
         "trace_marker",
         "trace_marker_raw",
+        "malloc",
+        "preload-malloc",
         "piste-call",
         "tracefs",
         "strace",
@@ -201,7 +203,15 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
     }
     let rows = report["rows"].as_array().expect("a list");
     rows.iter().for_each(check_row);
-    for name in ["floor", "none", "prototype", "piste-disabled", "lttng-disabled", "call"] {
+    for name in [
+        "floor",
+        "none",
+        "prototype",
+        "piste-disabled",
+        "lttng-disabled",
+        "malloc",
+        "call",
+    ] {
         assert!(row(&report, name)["recorded_events"].is_null(), "{name}");
     }
     for name in [
@@ -214,6 +224,7 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         "uprobe",
         "trace_marker",
         "trace_marker_raw",
+        "preload-malloc",
         "tracefs",
         "piste-call",
         "strace",
