@@ -91,7 +91,7 @@ pub struct RowKind {
     pub(crate) records: bool,
     /// No more events than the rings have room for.
     pub(crate) events_max: u64,
-    /// Whether it is measured with other payloads, too.
+    /// Whether it is measured with other payloads, too, or with file names.
     pub(crate) has_payloads: bool,
 }
 

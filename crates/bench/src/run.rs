@@ -27,7 +27,7 @@ use crate::processes::Patience;
 use crate::program::Round;
 use crate::report::{Absent, Group, Method, Report};
 use crate::summary::{Outcome, summarize};
-use crate::workshop::{C_LIBRARY, Workshop};
+use crate::workshop::{self, C_LIBRARY, Workshop};
 
 /// Before single events are measured.
 const SAMPLE_WARM_UP: u64 = 1000;
@@ -79,6 +79,8 @@ pub struct Plan {
     pub processes: Vec<u32>,
     /// How many bytes events have, beside the usual [`PAYLOAD_BYTES`].
     pub payloads: Vec<u32>,
+    /// How many bytes the file names have that are passed to a system call, beside the call without a name.
+    pub names: Vec<u32>,
     /// How much is measured.
     pub scale: Scale,
     /// How it was asked for.
@@ -123,7 +125,7 @@ pub(crate) struct Load {
     pub(crate) threads: u32,
     /// Each has `threads`.
     pub(crate) processes: u32,
-    /// Of an event.
+    /// Of an event, or the length of the file name that is passed to a system call.
     pub(crate) payload_bytes: u32,
 }
 
@@ -233,7 +235,7 @@ struct Run<'p> {
 struct Programs {
     /// The loop of known work, and samples of nothing.
     reference: Option<PathBuf>,
-    calls: Option<PathBuf>,
+    calls: workshop::Sized,
 }
 
 impl<'p> Run<'p> {
@@ -245,7 +247,7 @@ impl<'p> Run<'p> {
             calls: Vec::new(),
             programs: Programs {
                 reference: workshop.compile("reference", &["floor.c"], &[], C_LIBRARY).ok(),
-                calls: None,
+                calls: workshop::Sized::new(),
             },
             sizes: BTreeMap::new(),
             outcome: Outcome::default(),
@@ -274,8 +276,11 @@ impl<'p> Run<'p> {
 
     fn find(&mut self, peer: &Peer) -> Result<Found, Absence> {
         let found = (peer.find)(self.workshop)?;
-        if matches!(found, Found::Calls(_)) && self.programs.calls.is_none() {
-            self.programs.calls = Some(self.workshop.compile("calls", &["calls.c"], &[], C_LIBRARY)?);
+        if matches!(found, Found::Calls(_)) && self.programs.calls.is_empty() {
+            let names = &self.plan.names;
+            self.programs.calls = self
+                .workshop
+                .compile_sized("calls", &["calls.c"], &[], C_LIBRARY, names)?;
         }
         Ok(found)
     }
@@ -341,6 +346,7 @@ mod tests {
             threads: vec![1, 4],
             processes: Vec::new(),
             payloads: Vec::new(),
+            names: Vec::new(),
             scale: Scale::QUICK,
             command: Vec::new(),
             begin_ns: 0,

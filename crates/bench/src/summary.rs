@@ -334,7 +334,7 @@ impl<'o> Figures<'o> {
         match series.peer.group {
             Group::Events => self.times_of(series, self.named(FLOOR, series.load)?),
             Group::Calls => {
-                let calls = self.repetitions(self.named(CALL, Load::ONE)?, RowClock::Cpu);
+                let calls = self.repetitions(self.named(CALL, series.load)?, RowClock::Cpu);
                 quotients(&self.repetitions(series, series.kind.clock), &calls)
             }
         }
@@ -344,7 +344,7 @@ impl<'o> Figures<'o> {
     fn to_piste(&self, series: &Series) -> Option<Estimate> {
         match series.peer.group {
             Group::Events => self.times_of(series, self.named(PISTE, series.load)?),
-            Group::Calls => quotients(&self.added(series)?, &self.added(self.named(PISTE_CALL, Load::ONE)?)?),
+            Group::Calls => quotients(&self.added(series)?, &self.added(self.named(PISTE_CALL, series.load)?)?),
         }
     }
 
@@ -353,7 +353,7 @@ impl<'o> Figures<'o> {
         if series.peer.group != Group::Calls || series.kind.name == CALL {
             return None;
         }
-        let call = self.named(CALL, Load::ONE)?;
+        let call = self.named(CALL, series.load)?;
         let untraced = self.repetitions(call, series.kind.clock);
         let traced = self.repetitions(series, series.kind.clock);
         let added: Repetitions = joined(&traced, &untraced)

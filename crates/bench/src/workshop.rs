@@ -59,7 +59,7 @@ pub(crate) struct Workshop {
     pub(crate) piste: PathBuf,
     pub(crate) patience: Patience,
     /// Sizes of payloads, beside the usual one.
-    payloads: Vec<u32>,
+    pub(crate) payloads: Vec<u32>,
 }
 
 /// What the programs need that use the C library alone.
@@ -200,19 +200,20 @@ impl Workshop {
         ))
     }
 
-    /// The same for each size of payload.
+    /// The same for each of these sizes, beside the usual one.
     pub(crate) fn compile_sized(
         &self,
         name: &str,
         sources: &[&str],
         flags: &[String],
         package: &str,
+        sizes: &[u32],
     ) -> Result<Sized, Absence> {
         let mut programs = Sized::from([(PAYLOAD_BYTES, self.compile(name, sources, flags, package)?)]);
-        for payload in &self.payloads {
-            let flags = [flags, &[format!("-DPAYLOAD_BYTES={payload}")]].concat();
-            let name = format!("{name}-{payload}");
-            programs.insert(*payload, self.compile(&name, sources, &flags, package)?);
+        for size in sizes {
+            let flags = [flags, &[format!("-DPAYLOAD_BYTES={size}")]].concat();
+            let name = format!("{name}-{size}");
+            programs.insert(*size, self.compile(&name, sources, &flags, package)?);
         }
         Ok(programs)
     }

@@ -169,8 +169,10 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
     let Some(_alone) = kernel::workplace() else { return };
     let bench = Bench::new();
     let listed = parsed(&bench.run("--json bench --list"));
-    let finished = bench.run("--json bench --quick --threads 1,2 --processes 2");
-    let report = parsed(finished.expect_success());
+    let finished = bench.run("--json bench --quick --threads 1,2 --processes 2 --names 64,1024");
+    let report = parsed(&finished);
+    assert_eq!(report["failed"], serde_json::json!([]));
+    finished.expect_success();
     let absent = names(&report["absent"], "peer");
     for absent in report["absent"].as_array().expect("a list") {
         println!("skipped: {}: {}", absent["peer"], absent["reason"]);
@@ -241,6 +243,22 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
             with_two.clone().count() > 10 && with_two.clone().all(|row| row["group"] == "events"),
             "{at_once}: {report:#}"
         );
+    }
+    for name in ["call", "tracefs", "piste-call", "strace"] {
+        for bytes in [64, 1024] {
+            let is_it = |row: &&Value| row["name"] == name && row["payload_bytes"] == bytes;
+            let with_name = rows.iter().find(is_it).unwrap_or_else(|| panic!("{name}: {report:#}"));
+            let number = |key: &str| with_name[key].as_u64();
+            // In each recording, of which the shortest is told.
+            let of_a_round = number("events")
+                .zip(number("rounds"))
+                .map(|(events, rounds)| events / rounds);
+            assert!(
+                name == "call" || number("recorded_events") >= of_a_round,
+                "{with_name:#}"
+            );
+            assert!(with_name["to_floor"]["value"].is_number(), "{with_name:#}");
+        }
     }
     assert_eq!(row(&report, "floor")["to_floor"]["value"], 1.0);
     assert_eq!(row(&report, "piste")["to_piste"]["value"], 1.0);
@@ -480,6 +498,18 @@ fn results_are_written_as_csv_and_as_a_page() {
         (page.matches("<figure>").count(), page.matches("<script").count()),
         (2, 0)
     );
+    let page = bench.place.path("names.html");
+    bench
+        .run(&format!("bench --quick call --names 16,512,4095 -o {}", text(&page)))
+        .expect_success();
+    let page = fs::read_to_string(&page).expect("it is there");
+    for said in [
+        "System call openat by the length of the file name",
+        "not traced, 4095 bytes",
+        "<polyline",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
     for option in ["floor", "--quick", "--threads 1", "-o x.json", "--csv"] {
         bench.run(&format!("bench --list {option}")).expect_status(2);
     }

@@ -17,7 +17,7 @@ pub(super) const PEER: Peer = Peer {
         RowKind::unrecorded("fprintf", "fprintf to /dev/null", "fprintf"),
     ],
     find: |workshop| {
-        let programs = workshop.compile_sized("floor", &["floor.c"], &[], C_LIBRARY)?;
+        let programs = workshop.compile_sized("floor", &["floor.c"], &[], C_LIBRARY, &workshop.payloads)?;
         Ok(Found::Events(Box::new(Untraced { programs })))
     },
 };

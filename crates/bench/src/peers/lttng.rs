@@ -69,7 +69,13 @@ pub(super) const PEER: Peer = Peer {
         }
         let flags = ["-llttng-ust", "-llttng-ust-common", "-ldl"].map(str::to_owned);
         Ok(Found::Events(Box::new(Lttng {
-            programs: workshop.compile_sized("lttng", &["lttng.c", "lttng-formatted.c"], &flags, "liblttng-ust-dev")?,
+            programs: workshop.compile_sized(
+                "lttng",
+                &["lttng.c", "lttng-formatted.c"],
+                &flags,
+                "liblttng-ust-dev",
+                &workshop.payloads,
+            )?,
         })))
     },
 };

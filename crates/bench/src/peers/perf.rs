@@ -18,7 +18,7 @@ pub(super) const PEER: Peer = Peer {
     name: "perf",
     about: "perf record, as a flight recorder",
     group: Group::Calls,
-    rows: &[RowKind::recorded("perf", "perf record, overwrite", "call")],
+    rows: &[RowKind::recorded("perf", "perf record, overwrite", "call").with_payloads()],
     find: |workshop| {
         is_installed()?;
         Ok(Found::Calls(Box::new(Perf {

@@ -70,7 +70,7 @@ pub(super) const PEER: Peer = Peer {
         }
         flags.push("-lpiste".into());
         Ok(Found::Events(Box::new(Piste {
-            programs: workshop.compile_sized("piste", &["piste.c"], &flags, "libpiste-dev")?,
+            programs: workshop.compile_sized("piste", &["piste.c"], &flags, "libpiste-dev", &workshop.payloads)?,
         })))
     },
 };

@@ -13,7 +13,7 @@ pub(super) const PEER: Peer = Peer {
     name: "piste-kernel",
     about: "Piste's recording of the kernel",
     group: Group::Calls,
-    rows: &[RowKind::recorded(PISTE_CALL, "Piste, overwrite", "call")],
+    rows: &[RowKind::recorded(PISTE_CALL, "Piste, overwrite", "call").with_payloads()],
     find: |workshop| {
         workshop.tracefs()?;
         Ok(Found::Calls(Box::new(Piste)))

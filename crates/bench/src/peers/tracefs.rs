@@ -15,7 +15,7 @@ pub(super) const PEER: Peer = Peer {
     name: "tracefs",
     about: "a tracefs instance that nobody reads",
     group: Group::Calls,
-    rows: &[RowKind::recorded("tracefs", "tracefs instance, nobody reads", "call")],
+    rows: &[RowKind::recorded("tracefs", "tracefs instance, nobody reads", "call").with_payloads()],
     find: |workshop| {
         Ok(Found::Calls(Box::new(Bare {
             tracefs: workshop.tracefs()?,

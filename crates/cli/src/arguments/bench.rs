@@ -33,7 +33,7 @@ pub(crate) struct Bench {
     #[arg(value_name = "PEER")]
     pub(crate) peers: Vec<String>,
     /// Measure nothing; list what can be measured
-    #[arg(long, conflicts_with_all = ["peers", "quick", "threads", "processes", "payload", "csv", "output"])]
+    #[arg(long, conflicts_with_all = ["peers", "quick", "threads", "processes", "payload", "names", "csv", "output"])]
     pub(crate) list: bool,
     /// Only check that every tracer runs; this is too short for usable figures
     #[arg(long)]
@@ -47,6 +47,9 @@ pub(crate) struct Bench {
     /// Also measure events with BYTES of payload, such as 16,64,1024, without a tracer, with Piste and with LTTng-UST
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16384))]
     pub(crate) payload: Vec<u32>,
+    /// Also measure the system call openat with file names of BYTES, such as 16,256,1024,4000
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(16..=4095))]
+    pub(crate) names: Vec<u32>,
     /// Print the results as CSV
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,

@@ -80,6 +80,7 @@ fn measure(arguments: &Bench, json: bool) -> Result<Report, Failure> {
     payloads.retain(|payload| *payload != PAYLOAD_BYTES);
     let plan = Plan {
         payloads: ascending(payloads),
+        names: ascending(arguments.names.clone()),
         piste,
         chosen: arguments.peers.clone(),
         threads: ascending(arguments.threads.clone()),

@@ -51,17 +51,9 @@ pub(super) fn factor(value: f64) -> String {
 /// The whole report.
 pub(super) fn text(report: &Report, width: Width) -> String {
     let mut text = heading(report) + "\n";
-    for (group, title) in [
-        (Group::Events, "Events of programs: nanoseconds for each event"),
-        (
-            Group::Calls,
-            "System call getppid, its entry and return recorded: nanoseconds for each call",
-        ),
-    ] {
-        let rows: Vec<&Row> = report.rows.iter().filter(|row| row.group == group).collect();
-        if !rows.is_empty() {
-            text += &format!("\n{}\n{}", styled(STRONG, title), table(&rows, group, width));
-        }
+    for part in parts(report) {
+        let title = format!("{}: nanoseconds for each {}", part.title, part.what());
+        text += &format!("\n{}\n{}", styled(STRONG, title), table(&part, width));
     }
     text += &counters(report, width);
     if !report.rows.is_empty() {
@@ -83,6 +75,56 @@ pub(super) fn text(report: &Report, width: Width) -> String {
         }
     }
     text
+}
+
+/// Rows that are shown in one table.
+pub(super) struct Part<'r> {
+    pub(super) title: &'static str,
+    pub(super) group: Group,
+    /// The system call takes a file name, whose length the rows have as the size of their payload.
+    pub(super) has_names: bool,
+    pub(super) rows: Vec<&'r Row>,
+}
+
+impl Part<'_> {
+    /// What takes time.
+    pub(super) fn what(&self) -> &'static str {
+        match self.group {
+            Group::Events => "event",
+            Group::Calls => "call",
+        }
+    }
+}
+
+/// Those that have rows.
+pub(super) fn parts(report: &Report) -> Vec<Part<'_>> {
+    let part = |title, group, has_names| {
+        let is_in = |row: &&Row| row.group == group && (group == Group::Events || has_names == is_with_name(row));
+        Part {
+            title,
+            group,
+            has_names,
+            rows: report.rows.iter().filter(is_in).collect(),
+        }
+    };
+    let parts = [
+        part("Events of programs", Group::Events, false),
+        part(
+            "System call getppid, its entry and return recorded",
+            Group::Calls,
+            false,
+        ),
+        part(
+            "System call openat by the length of the file name, its entry and return recorded",
+            Group::Calls,
+            true,
+        ),
+    ];
+    parts.into_iter().filter(|part| !part.rows.is_empty()).collect()
+}
+
+fn is_with_name(row: &Row) -> bool {
+    row.payload_bytes != PAYLOAD_BYTES
 }
 
 /// Why a peer is not here, and how to get it.
@@ -145,8 +187,9 @@ pub(super) fn load(payload_bytes: u32, threads: u32, processes: u32) -> String {
     text
 }
 
-fn table(rows: &[&Row], group: Group, width: Width) -> String {
-    let is_calls = group == Group::Calls;
+fn table(part: &Part, width: Width) -> String {
+    let rows = &part.rows;
+    let is_calls = part.group == Group::Calls;
     let is_narrow = width.beside(TITLES_FIT).is_some_and(|rest| rest == 0);
     let mut headings = vec![(if is_calls { "TRACER" } else { "EVENT" }, Align::Left)];
     let has_threads = rows.iter().any(|row| row.threads > 1);
