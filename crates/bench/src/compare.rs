@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which differences between two reports are real.
+//! Which differences between two reports are significant.
 //!
 //! A row differs if the interval of its ratio does not contain 1. The interval comes from the repetitions of both runs (`statistics`), so it covers
 //! how much new processes vary, but not what was different for all of a run: another speed of the CPU, other versions. Such things are named.
@@ -28,8 +28,10 @@ pub struct Comparison {
 pub struct Compared {
     /// Its name.
     pub name: String,
-    /// How many threads recorded.
+    /// How many threads of each process recorded.
     pub threads: u32,
+    /// How many processes recorded.
+    pub processes: u32,
     /// What an event contained.
     pub payload_bytes: u32,
     /// Its time in the first report.
@@ -54,7 +56,7 @@ pub enum Verdict {
 }
 
 impl Compared {
-    /// Whether the difference is real.
+    /// Whether the difference is significant.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match (self.ratio.low, self.ratio.high) {
@@ -70,7 +72,8 @@ impl Compared {
 #[must_use]
 pub fn compare(before: &Report, after: &Report) -> Comparison {
     let is_same = |one: &Row, other: &Row| {
-        one.name == other.name && one.threads == other.threads && one.payload_bytes == other.payload_bytes
+        let load = |row: &Row| (row.threads, row.processes, row.payload_bytes);
+        one.name == other.name && load(one) == load(other)
     };
     let has = |rows: &[Row], row: &Row| rows.iter().any(|other| is_same(row, other));
     let pairs = before
@@ -94,6 +97,7 @@ fn compared(before: &Row, after: &Row) -> Compared {
     Compared {
         name: before.name.clone(),
         threads: before.threads,
+        processes: before.processes,
         payload_bytes: before.payload_bytes,
         before_ns: before.time_ns.value,
         after_ns: after.time_ns.value,
@@ -125,7 +129,7 @@ fn remarks(before: &Report, after: &Report) -> Vec<String> {
         ));
     }
     if before.method.is_quick || after.method.is_quick {
-        remarks.push("one of the runs was --quick, whose figures say nothing".into());
+        remarks.push("one of the runs was --quick, which is too short for usable figures".into());
     }
     remarks
 }

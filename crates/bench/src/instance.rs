@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plain tracefs instances and probes of a run, as anybody can make them without Piste. They are removed with the values that hold them, and what a
-//! run that was killed left is removed by the next one: their names have the process id.
+//! Plain tracefs instances of a run, with their probes, as anybody can make them without Piste. They are removed with the values that hold them. What
+//! a killed run left behind is removed by the next one (`claim`).
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,29 +12,53 @@ use piste_kernel::cpu_stats::CpuStats;
 use piste_kernel::tracefs::Tracefs;
 use piste_reason::reason;
 
+use crate::claim::{self, Claim};
 use crate::error::Error;
-use crate::processes::has_ended;
+use crate::peers::RING_KIB;
 
-/// What the names of instances and of groups of probes begin with. Piste's own are others.
-const PREFIX: &str = "pistebench";
-const RING_KIB: u64 = 4096;
+/// What the names of instances begin with; an id follows. Piste's own are others.
+const INSTANCE_PREFIX: &str = "pistebench-";
+/// What the names of an instance's group of probes begin with; the instance's id follows.
+const GROUP_PREFIX: &str = "pistebench_";
+const ID_BYTES: usize = 12;
+const INSTANCES: &str = "instances";
+const PROBES: &str = "uprobe_events";
 /// Somebody may be reading it.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// An instance that overwrites, with nobody reading it.
 pub(crate) struct Instance {
+    tracefs: Tracefs,
     folder: PathBuf,
+    /// `GROUP/NAME` of each.
+    probes: Vec<String>,
+    _claim: Claim,
+}
+
+/// A probe in a program's file.
+pub(crate) struct Place<'p> {
+    pub(crate) file: &'p Path,
+    /// In bytes from the beginning of the file.
+    pub(crate) offset: u64,
+    /// What is recorded, in the words of tracefs.
+    pub(crate) arguments: &'p str,
 }
 
 impl Instance {
     /// A new one, that records.
-    pub(crate) fn new(tracefs: &Tracefs, name: &str) -> Result<Instance, Error> {
-        let folder = tracefs
-            .path("instances")
-            .join(format!("{PREFIX}-{}-{name}", process::id()));
-        fs::create_dir(&folder).map_err(|error| cannot("create", &folder, &error))?;
-        let instance = Instance { folder };
+    pub(crate) fn new(tracefs: &Tracefs) -> Result<Instance, Error> {
+        let instances = tracefs.path(INSTANCES);
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(INSTANCE_PREFIX).rand_bytes(ID_BYTES);
+        let made = claim::make(|| Ok(builder.tempdir_in(&instances)?.keep()));
+        let (folder, claim) = made.map_err(|error| cannot("create an instance in", &instances, &error))?;
+        let instance = Instance {
+            tracefs: tracefs.clone(),
+            folder,
+            probes: Vec::new(),
+            _claim: claim,
+        };
         let clocks = fs::read_to_string(instance.path("trace_clock")).unwrap_or_default();
         // The clock of Piste's recordings.
         instance.write(
@@ -60,6 +83,30 @@ impl Instance {
         self.write(&format!("events/{event}/enable"), "1")
     }
 
+    /// Makes a probe, whose event is recorded by whoever enables it. Returns `GROUP/NAME`.
+    pub(crate) fn add_probe(&mut self, name: &str, place: &Place) -> Result<String, Error> {
+        let probe = format!("{GROUP_PREFIX}{}/{name}", self.id());
+        let definition = format!(
+            "p:{probe} {}:{:#x} {}",
+            place.file.display(),
+            place.offset,
+            place.arguments
+        );
+        self.tracefs.append(PROBES, &definition).map_err(|error| {
+            Error::new(format!(
+                "the kernel refuses the probe {definition:?}: {}",
+                reason(&error)
+            ))
+        })?;
+        self.probes.push(probe.clone());
+        Ok(probe)
+    }
+
+    fn id(&self) -> String {
+        let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        name.trim_start_matches(INSTANCE_PREFIX).to_owned()
+    }
+
     /// How many events it has recorded, whether or not they are still in the ring.
     pub(crate) fn recorded(&self) -> u64 {
         let cpus = fs::read_dir(self.path("per_cpu")).into_iter().flatten().flatten();
@@ -71,98 +118,67 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        let _ = remove_instance(&self.folder);
+        stop(&self.folder);
+        // Before the instance, whose claim says that they belong to a run.
+        for probe in &self.probes {
+            remove_probe(&self.tracefs, probe);
+        }
+        remove_instance(&self.folder);
     }
 }
 
-fn remove_instance(folder: &Path) -> io::Result<()> {
+/// No probe can be removed while an instance records it.
+fn stop(folder: &Path) {
     let _ = fs::write(folder.join("tracing_on"), "0");
     let _ = fs::write(folder.join("events/enable"), "0");
+}
+
+fn remove_instance(folder: &Path) {
+    again_until(|| match fs::remove_dir(folder) {
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+        Ok(()) => true,
+    });
+}
+
+/// The kernel may still be turning it off.
+fn remove_probe(tracefs: &Tracefs, probe: &str) {
+    again_until(|| match tracefs.append(PROBES, &format!("-:{probe}")) {
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+        Ok(()) => true,
+    });
+}
+
+fn again_until(mut is_done: impl FnMut() -> bool) {
     let deadline = Instant::now() + REMOVAL_PATIENCE;
-    loop {
-        match fs::remove_dir(folder) {
-            Err(_) if Instant::now() < deadline => thread::sleep(LOOK_AGAIN),
-            result => return result,
-        }
+    while !is_done() && Instant::now() < deadline {
+        thread::sleep(LOOK_AGAIN);
     }
 }
 
-/// A probe in a program's file. Only an instance that enables it records it.
-pub(crate) struct Probe {
-    tracefs: Tracefs,
-    name: String,
-}
-
-impl Probe {
-    /// At so many bytes from the beginning of a file. `arguments` are in the words of tracefs.
-    pub(crate) fn new(
-        tracefs: &Tracefs,
-        name: &str,
-        file: &Path,
-        offset: u64,
-        arguments: &str,
-    ) -> Result<Probe, Error> {
-        let name = format!("{PREFIX}_{}/{name}", process::id());
-        let definition = format!("p:{name} {}:{offset:#x} {arguments}", file.display());
-        tracefs.append("uprobe_events", &definition).map_err(|error| {
-            Error::new(format!(
-                "the kernel refuses the probe {definition:?}: {}",
-                reason(&error)
-            ))
-        })?;
-        Ok(Probe {
-            tracefs: tracefs.clone(),
-            name,
-        })
-    }
-
-    /// `GROUP/NAME`.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        let deadline = Instant::now() + REMOVAL_PATIENCE;
-        // The kernel may still be turning it off.
-        while self
-            .tracefs
-            .append("uprobe_events", &format!("-:{}", self.name))
-            .is_err()
-            && Instant::now() < deadline
-        {
-            thread::sleep(LOOK_AGAIN);
-        }
-    }
-}
-
-/// Removes what runs left that were killed.
+/// Removes what killed runs left behind.
 pub(crate) fn remove_leftovers(tracefs: &Tracefs) {
-    let entries = fs::read_dir(tracefs.path("instances")).into_iter().flatten().flatten();
-    for folder in entries.map(|entry| entry.path()) {
-        let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        if owner_of(&name, '-').is_some_and(has_ended) {
-            let _ = remove_instance(&folder);
+    let instances = tracefs.path(INSTANCES);
+    for entry in fs::read_dir(&instances).into_iter().flatten().flatten() {
+        let is_of_a_run = entry.file_name().to_string_lossy().starts_with(INSTANCE_PREFIX);
+        if is_of_a_run && let Ok(Some(_claim)) = Claim::of(&entry.path()) {
+            stop(&entry.path());
+            remove_instance(&entry.path());
         }
     }
-    let probes = tracefs.read("uprobe_events").unwrap_or_default();
-    for line in probes.lines() {
-        // p:GROUP/NAME FILE:OFFSET
-        let name = line.split(' ').next().and_then(|word| word.split_once(':'));
-        if let Some((_, name)) = name
-            && owner_of(name, '_').is_some_and(has_ended)
-        {
-            let _ = tracefs.append("uprobe_events", &format!("-:{name}"));
+    // Those of a run that lives have an instance.
+    let probes = tracefs.read(PROBES).unwrap_or_default();
+    for (probe, id) in probes.lines().filter_map(probe_and_id) {
+        if !instances.join(format!("{INSTANCE_PREFIX}{id}")).exists() {
+            let _ = tracefs.append(PROBES, &format!("-:{probe}"));
         }
     }
 }
 
-/// The process that made it, as its name says.
-fn owner_of(name: &str, separator: char) -> Option<u32> {
-    let rest = name.strip_prefix(PREFIX)?.strip_prefix(separator)?;
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    rest[..digits].parse().ok()
+/// `p:GROUP/NAME FILE:OFFSET`, if it is a probe of a run: `GROUP/NAME`, and the id of its instance.
+fn probe_and_id(line: &str) -> Option<(&str, &str)> {
+    let (_, probe) = line.split(' ').next()?.split_once(':')?;
+    let (group, _) = probe.split_once('/')?;
+    Some((probe, group.strip_prefix(GROUP_PREFIX)?))
 }
 
 fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
@@ -174,11 +190,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_whose_it_is() {
-        assert_eq!(owner_of("pistebench-123-calls", '-'), Some(123));
-        assert_eq!(owner_of("pistebench_123/probed", '_'), Some(123));
-        for other in ["piste-123-calls", "pistebench-calls", "pistebench", "foo"] {
-            assert_eq!(owner_of(other, '-'), None, "{other}");
+    fn probes_of_runs_are_told_from_others() {
+        assert_eq!(
+            probe_and_id("p:pistebench_x7Kq/probed /tmp/probed:0x1136 value=%di:s32"),
+            Some(("pistebench_x7Kq/probed", "x7Kq"))
+        );
+        for other in [
+            "p:piste_123/probed /bin/sh:0x10",
+            "p:uprobes/p_sh_0x10 /bin/sh:0x10",
+            "",
+        ] {
+            assert_eq!(probe_and_id(other), None, "{other}");
         }
     }
 }

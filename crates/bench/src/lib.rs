@@ -7,15 +7,16 @@
 //!
 //! - [`Plan`], [`run`]: what is measured; the order of it all
 //! - [`Report`]: the figures, as they are kept in files; `summary`: how they come from what the programs said
-//! - [`compare`]: which differences between two reports are real; `statistics`: intervals
+//! - [`compare`]: which differences between two reports are significant; `statistics`: intervals
 //! - [`overhead`]: what recording adds to a job, in runs with and without it
 //! - [`peers`]: what can be measured; `workshop`: the compiler, and the folder for everything that is made
 //! - `pisted`: the sessions of our own tracer
-//! - `program`: a measured program that runs; `processes`: other programs; `instance`: tracefs
+//! - `program`: a measured program that runs; `processes`: other programs; `instance`: tracefs; `claim`: what belongs to a run that lives
 //! - `machine`: what is measured on, and whether it is slowed down
 //!
-//! Whoever shows the results (crates/cli) knows nothing of tracers.
+//! The code that shows the results (crates/cli) knows nothing of tracers.
 
+mod claim;
 pub mod compare;
 mod error;
 mod instance;

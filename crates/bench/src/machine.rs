@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::param::clock_ticks_per_second;
 use rustix::thread::sched_getaffinity;
 
-use crate::processes::first_line_of;
+use crate::processes::{Patience, first_line_of};
 use crate::report::Machine;
 
 /// Tools that take part, and how each is asked for its version.
@@ -20,13 +20,13 @@ const TOOLS: [(&str, &str); 4] = [
 ];
 
 /// This machine.
-pub(crate) fn describe(compiler: Option<&Path>) -> Machine {
+pub(crate) fn describe(compiler: Option<&Path>, patience: &Patience) -> Machine {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let compiler = compiler.and_then(|path| Some(("cc", first_line_of(path, "--version")?)));
+    let compiler = compiler.and_then(|path| Some(("cc", first_line_of(path, "--version", patience)?)));
     let tools = TOOLS
         .iter()
-        .filter_map(|(tool, argument)| Some((*tool, first_line_of(tool, argument)?)));
+        .filter_map(|(tool, argument)| Some((*tool, first_line_of(tool, argument, patience)?)));
     let versions: BTreeMap<String, String> = compiler
         .into_iter()
         .chain(tools)
@@ -36,11 +36,16 @@ pub(crate) fn describe(compiler: Option<&Path>) -> Machine {
         processor: value_of(&cpuinfo, "model name")
             .unwrap_or(std::env::consts::ARCH)
             .to_owned(),
-        cpus: sched_getaffinity(None).map_or(0, |set| set.count()),
+        cpus: usable_cpus(),
         kernel: kernel.trim().to_owned(),
         is_virtual: value_of(&cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
         versions,
     }
+}
+
+/// How many CPUs this process may use.
+pub(crate) fn usable_cpus() -> u32 {
+    sched_getaffinity(None).map_or(0, |set| set.count())
 }
 
 /// Of the first processor.

@@ -195,7 +195,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error>
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
-        machine: describe(None),
+        machine: describe(None, &measuring.workshop.patience),
         ways,
         was_interrupted,
     })

@@ -11,8 +11,10 @@ mod floor;
 mod lttng;
 mod marker;
 mod perf;
+mod perf_probe;
 mod piste;
 mod piste_calls;
+mod preload;
 mod prototype;
 mod static_probe;
 mod strace;
@@ -27,7 +29,7 @@ use crate::report::{Group, RowClock};
 use crate::workshop::{Sized, Workshop};
 
 /// All of them, in the order of the tables.
-pub static PEERS: [Peer; 13] = [
+pub static PEERS: [Peer; 15] = [
     floor::PEER,
     prototype::PEER,
     piste::PEER,
@@ -35,6 +37,8 @@ pub static PEERS: [Peer; 13] = [
     marker::PEER,
     static_probe::PEER,
     uprobe::PEER,
+    perf_probe::PEER,
+    preload::PEER,
     untraced_calls::PEER,
     tracefs::PEER,
     piste_calls::PEER,
@@ -47,6 +51,10 @@ pub static PEERS: [Peer; 13] = [
 pub const FLOOR: &str = "floor";
 /// The row that others are compared with, as ours.
 pub const PISTE: &str = "piste";
+/// Rings that are overwritten have so much for each CPU, so that all of them fit into the same caches.
+pub(crate) const RING_KIB: u64 = 1024;
+/// The same as options of `piste` and `lttng`.
+const RING: [&str; 2] = ["--subbuf-size=256K", "--num-subbuf=4"];
 /// What an event contains, unless other sizes are asked for.
 pub const PAYLOAD_BYTES: u32 = 4;
 /// What measured programs call the event that has as many bytes as they were compiled for.
@@ -83,7 +91,7 @@ pub struct RowKind {
     pub(crate) records: bool,
     /// No more events than the rings have room for.
     pub(crate) events_max: u64,
-    /// Whether it is measured with other payloads, too.
+    /// Whether it is measured with other payloads, too, or with file names.
     pub(crate) has_payloads: bool,
 }
 
@@ -200,6 +208,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn rings_are_alike() {
+        let sizes = RING.map(|option| {
+            let digits = |c: char| c.is_ascii_digit();
+            let number: String = option.chars().filter(|c| digits(*c)).collect();
+            number.parse::<u64>().expect("a number")
+        });
+        assert_eq!(sizes[0] * sizes[1], RING_KIB);
+    }
 
     #[test]
     fn names_are_unique_and_fit() {

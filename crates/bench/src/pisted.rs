@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use piste_control::interface::VarlinkClientInterface;
-use piste_control::{Client, Places};
+use piste_control::{Client, Places, daemon_beside};
 use piste_reason::reason;
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::processes::{Daemon, output_of};
-use crate::workshop::Workshop;
+use crate::processes::{Daemon, Patience, output_of};
+use crate::workshop::{READING_LIMIT, Workshop};
 
 /// If this process is killed, the sessions end, and a pisted without sessions ends after so long.
 const IDLE_S: &str = "10";
@@ -23,6 +23,7 @@ const IDLE_S: &str = "10";
 pub(crate) struct Pisted {
     piste: PathBuf,
     run_folder: PathBuf,
+    patience: Patience,
     _daemon: Daemon,
 }
 
@@ -36,7 +37,7 @@ impl Pisted {
             .mode(0o700)
             .create(&run_folder)
             .map_err(|error| Error::new(format!("cannot create {}: {}", run_folder.display(), reason(&error))))?;
-        let mut command = Command::new(workshop.piste.with_file_name("pisted"));
+        let mut command = Command::new(daemon_beside(&workshop.piste));
         command
             .args(["--exit-when-idle", IDLE_S])
             .stdin(Stdio::null())
@@ -48,10 +49,11 @@ impl Pisted {
                 .and_then(|places| Client::connect(&places))
                 .is_ok()
         };
-        daemon.wait_until(&workshop.patience, "pisted listens", listens)?;
+        daemon.wait_for(&workshop.patience, "pisted to listen", listens)?;
         Ok(Pisted {
             piste: workshop.piste.clone(),
             run_folder,
+            patience: workshop.patience.clone(),
             _daemon: daemon,
         })
     }
@@ -72,8 +74,12 @@ impl Pisted {
 
     /// Runs `piste`, and returns what it prints.
     pub(crate) fn piste(&self, arguments: &[&str]) -> Result<String, Error> {
+        self.piste_within(&self.patience, arguments)
+    }
+
+    fn piste_within(&self, patience: &Patience, arguments: &[&str]) -> Result<String, Error> {
         let mut command = Command::new(&self.piste);
-        output_of(self.environment(command.args(arguments)))
+        output_of(self.environment(command.args(arguments)), patience)
     }
 
     /// The same with `--json`.
@@ -90,7 +96,7 @@ impl Pisted {
 impl Drop for Pisted {
     fn drop(&mut self) {
         // A session would be continued by the next pisted in this folder, and the kernel's part of it would stay.
-        let _ = self.piste(&["destroy", "--all"]);
+        let _ = self.piste_within(&Patience::for_removal(), &["destroy", "--all"]);
     }
 }
 
@@ -108,7 +114,8 @@ fn parse(text: &str) -> Result<Value, Error> {
 /// How many events of each name a trace contains, Piste's or LTTng's.
 pub(crate) fn events_in(workshop: &Workshop, trace: &Path) -> Result<BTreeMap<String, u64>, Error> {
     let mut command = Command::new(&workshop.piste);
-    let stats = parse(&output_of(command.args(["--json", "stats"]).arg(trace))?)?;
+    command.args(["--json", "stats"]).arg(trace);
+    let stats = parse(&output_of(&mut command, &workshop.patience.of(READING_LIMIT))?)?;
     let events = stats["by_event"].as_array().into_iter().flatten();
     let event = |event: &Value| Some((event["name"].as_str()?.to_owned(), event["count"].as_u64()?));
     Ok(events.filter_map(event).collect())

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,41 +23,60 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group,
 
 use crate::error::Error;
 
-/// Far more than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Far longer than anything takes that works.
+const LIMIT: Duration = Duration::from_secs(60);
 /// What has not ended by then is killed.
-const END_PATIENCE: Duration = Duration::from_secs(10);
+const END_LIMIT: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 const LOOK_FOR_CTRL_C: Duration = Duration::from_millis(200);
 
 /// Waits for others, but not for ever, and not after Ctrl-C.
 #[derive(Clone, Debug)]
 pub(crate) struct Patience {
-    interrupted: Arc<AtomicBool>,
+    /// Absent if Ctrl-C does not matter.
+    interrupted: Option<Arc<AtomicBool>>,
+    limit: Duration,
 }
 
 impl Patience {
     pub(crate) fn new(interrupted: Arc<AtomicBool>) -> Patience {
-        Patience { interrupted }
+        Patience {
+            interrupted: Some(interrupted),
+            limit: LIMIT,
+        }
+    }
+
+    /// For what removes things, which has to be done after Ctrl-C, too.
+    pub(crate) fn for_removal() -> Patience {
+        Patience {
+            interrupted: None,
+            limit: LIMIT,
+        }
+    }
+
+    /// The same, for something that may take so long.
+    pub(crate) fn of(&self, limit: Duration) -> Patience {
+        Patience { limit, ..self.clone() }
     }
 
     /// Whether Ctrl-C came.
     pub(crate) fn is_interrupted(&self) -> bool {
-        // Relaxed: nothing else is said by it.
-        self.interrupted.load(Ordering::Relaxed)
+        let interrupted = self.interrupted.as_ref();
+        // Relaxed: it publishes nothing else.
+        interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
     }
 
-    /// Waits until something is so.
-    pub(crate) fn wait_until(&self, what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), Error> {
-        let deadline = Instant::now() + PATIENCE;
+    /// Waits for something, such as "the tracer to attach", until it is so.
+    pub(crate) fn wait_for(&self, what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), Error> {
+        let deadline = Instant::now() + self.limit;
         while !is_so() {
             if self.is_interrupted() {
                 return Err(Error::Interrupted);
             }
             if Instant::now() > deadline {
                 return Err(Error::new(format!(
-                    "waited {} s in vain until {what}",
-                    PATIENCE.as_secs()
+                    "timed out after {} s waiting for {what}",
+                    self.limit.as_secs()
                 )));
             }
             thread::sleep(LOOK_AGAIN);
@@ -77,34 +96,34 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 /// Runs a command to its end and returns what it prints.
 ///
 /// # Errors
-/// It cannot be run, or its status is not 0.
-pub(crate) fn output_of(command: &mut Command) -> Result<String, Error> {
+/// It cannot be run, takes too long, or its status is not 0; Ctrl-C, which ends it.
+pub(crate) fn output_of(command: &mut Command, patience: &Patience) -> Result<String, Error> {
     let shown = shown(command);
-    command.process_group(0).stdin(Stdio::null());
-    let output = command
-        .output()
-        .map_err(|error| Error::new(format!("cannot run {shown}: {}", reason(&error))))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    let cannot_run = |error| Error::new(format!("cannot run {shown}: {}", reason(&error)));
+    // Not a pipe, which somebody would have to empty meanwhile.
+    let mut output = tempfile::tempfile().map_err(cannot_run)?;
+    let to_file = output.try_clone().map_err(cannot_run)?;
+    let mut running = Daemon::start(command.stdin(Stdio::null()).stdout(to_file))?;
+    let mut status = None;
+    let ended = patience.wait_for(&format!("`{shown}` to end"), || {
+        status = running.child.try_wait().ok().flatten();
+        status.is_some()
+    });
+    if let Err(error) = ended {
+        // Also what it started, such as the passes of a compiler.
+        let _ = kill_process_group(Pid::from_child(&running.child), Signal::TERM);
+        return Err(error);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = reason_in(&said);
-    Err(Error::new(format!(
-        "`{shown}` {}{}",
-        how(output.status),
-        said.map(|line| format!(": {}", line.trim())).unwrap_or_default()
-    )))
+    if !status.is_some_and(|status| status.success()) {
+        return Err(running.ended());
+    }
+    output.rewind().and_then(|()| read_all(&mut output)).map_err(cannot_run)
 }
 
-/// The line on standard error that says why a program failed: a message of piste, which prints more behind it, or else the last one.
-fn reason_in(said: &str) -> Option<&str> {
-    let of_piste = said.lines().find(|line| line.starts_with("piste: "));
-    of_piste.or_else(|| said.lines().rfind(|line| !line.trim().is_empty()))
-}
-
-/// Whether there is no process of that id.
-pub(crate) fn has_ended(pid: u32) -> bool {
-    !Path::new(&format!("/proc/{pid}")).exists()
+fn read_all(file: &mut File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A command that is asked to end if this process is killed, where the system has a program for that (Debian: util-linux).
@@ -120,8 +139,8 @@ pub(crate) fn bound(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// What a command prints, if it is there and succeeds; for the versions of tools.
-pub(crate) fn first_line_of(program: impl AsRef<OsStr>, argument: &str) -> Option<String> {
-    let text = output_of(Command::new(program).arg(argument)).ok()?;
+pub(crate) fn first_line_of(program: impl AsRef<OsStr>, argument: &str, patience: &Patience) -> Option<String> {
+    let text = output_of(Command::new(program).arg(argument), patience).ok()?;
     let line = text.lines().next()?.trim();
     (!line.is_empty()).then(|| line.to_owned())
 }
@@ -131,6 +150,13 @@ fn how(status: ExitStatus) -> String {
         Some(code) => format!("ended with status {code}"),
         None => "was killed".into(),
     }
+}
+
+/// The line of an error output that has the reason: of piste or a linker the first one, because more comes behind it; otherwise the last one.
+fn telling(said: &str) -> Option<&str> {
+    let mut lines = said.lines().filter(|line| !line.trim().is_empty());
+    let is_reason = |line: &&str| line.starts_with("piste: ") || line.contains("ld: ") || line.contains("error: ");
+    lines.clone().find(is_reason).or_else(|| lines.next_back())
 }
 
 /// The program and its arguments.
@@ -179,15 +205,15 @@ impl Daemon {
         self.child.id()
     }
 
-    /// Waits until something is so, as long as it runs.
-    pub(crate) fn wait_until(
+    /// Waits for something as long as it runs.
+    pub(crate) fn wait_for(
         &mut self,
         patience: &Patience,
         what: &str,
         mut is_so: impl FnMut() -> bool,
     ) -> Result<(), Error> {
         let mut has_ended = false;
-        patience.wait_until(what, || {
+        patience.wait_for(what, || {
             has_ended = !matches!(self.child.try_wait(), Ok(None));
             has_ended || is_so()
         })?;
@@ -221,17 +247,15 @@ impl Daemon {
     /// That it ended by itself, with what it said last.
     pub(crate) fn ended(&mut self) -> Error {
         let status = self.end(Signal::TERM);
-        let mut said = String::new();
-        let _ = self
-            .errors
-            .rewind()
-            .and_then(|()| self.errors.read_to_string(&mut said));
-        let said = reason_in(&said);
+        let said = self.errors.rewind().and_then(|()| read_all(&mut self.errors));
+        let said = said.unwrap_or_default();
         Error::new(format!(
             "`{}` {}{}",
             self.shown,
             status.map_or_else(|_| "ended".into(), how),
-            said.map(|line| format!(": {}", line.trim())).unwrap_or_default()
+            telling(&said)
+                .map(|line| format!(": {}", line.trim()))
+                .unwrap_or_default()
         ))
     }
 
@@ -242,7 +266,7 @@ impl Daemon {
         }
         let pid = Pid::from_child(&self.child);
         let _ = kill_process(pid, signal);
-        let deadline = Instant::now() + END_PATIENCE;
+        let deadline = Instant::now() + END_LIMIT;
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
@@ -257,5 +281,85 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.end(Signal::TERM);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    fn patience() -> (Arc<AtomicBool>, Patience) {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        (Arc::clone(&interrupted), Patience::new(interrupted))
+    }
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_command_has_output_or_a_reason() {
+        let (_, patience) = patience();
+        let long = "x".repeat(200_000);
+        assert_eq!(
+            output_of(&mut shell("head -c 200000 /dev/zero | tr '\\0' x"), &patience),
+            Ok(long)
+        );
+        let failed = output_of(&mut shell("echo first >&2; echo last >&2; exit 3"), &patience);
+        let failed = failed.expect_err("its status is 3").to_string();
+        assert!(failed.ends_with("` ended with status 3: last"), "{failed}");
+        let missing = output_of(&mut Command::new("/no/such/program"), &patience);
+        assert!(missing.is_err_and(|error| error.to_string().starts_with("cannot run /no/such/program: ")));
+    }
+
+    #[test]
+    fn ctrl_c_ends_a_command_with_what_it_started() {
+        let (interrupted, patience) = patience();
+        let folder = tempfile::tempdir().expect("a new folder");
+        let file = folder.path().join("pid");
+        let pid = || fs::read_to_string(&file).unwrap_or_default();
+        let mut command = shell("sleep 1000 & echo $! > \"$0\"; wait");
+        command.arg(&file);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !pid().ends_with('\n') {
+                    thread::sleep(LOOK_AGAIN);
+                }
+                // Relaxed: it publishes nothing else.
+                interrupted.store(true, Ordering::Relaxed);
+            });
+            assert_eq!(output_of(&mut command, &patience), Err(Error::Interrupted));
+        });
+        let running = Path::new("/proc").join(pid().trim());
+        while running.exists() {
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    #[test]
+    fn a_command_has_a_limit() {
+        let (_, patience) = patience();
+        let ended = output_of(&mut shell("sleep 1000"), &patience.of(Duration::ZERO));
+        let ended = ended.expect_err("it takes long").to_string();
+        assert_eq!(ended, "timed out after 0 s waiting for `sh -c sleep 1000` to end");
+    }
+
+    #[test]
+    fn the_line_with_the_reason_is_found() {
+        let link =
+            "/usr/bin/ld: cannot find -lpiste: No such file or directory\ncollect2: error: ld returned 1 exit status\n";
+        assert_eq!(
+            telling(link),
+            Some("/usr/bin/ld: cannot find -lpiste: No such file or directory")
+        );
+        let compile = "x.c: In function 'f':\nx.c:3:1: error: expected ';'\n    3 | }\n      | ^\n";
+        assert_eq!(telling(compile), Some("x.c:3:1: error: expected ';'"));
+        assert_eq!(telling("one\ntwo\n\n"), Some("two"));
+        assert_eq!(telling("\n"), None);
     }
 }

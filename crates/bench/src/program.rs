@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -10,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::processes::{Daemon, Patience};
+use crate::report::RowClock;
 
 /// The longest round takes a fraction of this.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 const LOOK_FOR_INTERRUPTION: Duration = Duration::from_millis(100);
 /// How long the rounds take that show how many events the others may have.
 const TRIAL_NS: u64 = 500_000;
@@ -24,10 +26,10 @@ const WARM_UP_SHARE: u64 = 4;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Round {
     pub(crate) events: u64,
-    /// Of the thread, or the mean of the threads.
+    /// Of the thread, or the mean of all threads that ran at the same time.
     pub(crate) cpu_ns: u64,
     pub(crate) wall_ns: u64,
-    /// By the names of `counters.c`; the sum of the threads.
+    /// By the names of `counters.c`; the sum of the threads. The processor does not always count all of its events.
     pub(crate) counts: BTreeMap<String, f64>,
 }
 
@@ -35,7 +37,7 @@ pub(crate) struct Round {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) ns: f64,
-    /// Another thread or an interrupt came meanwhile.
+    /// It was long, and another thread or an interrupt came since the long one before it.
     pub(crate) is_interrupted: bool,
 }
 
@@ -49,88 +51,100 @@ pub(crate) struct About {
     pub(crate) lack: Option<String>,
 }
 
-/// The program. It ends by itself when nobody asks any more.
+/// The program: one process, or several that run their rounds at the same time. They end by themselves when nobody asks any more.
 pub(crate) struct Program {
-    daemon: Daemon,
-    answers: Receiver<String>,
+    processes: Vec<Process>,
     patience: Patience,
 }
 
+struct Process {
+    daemon: Daemon,
+    answers: Receiver<String>,
+}
+
 impl Program {
-    /// Starts it with so many threads, and waits until it answers.
+    /// Starts it with this number of threads, and waits until it answers.
     pub(crate) fn start(mut command: Command, threads: u32, patience: &Patience) -> Result<Program, Error> {
-        command
-            .arg(threads.to_string())
-            .env_remove("LD_PRELOAD")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut daemon = Daemon::start(&mut command)?;
-        let output = daemon.child().stdout.take().expect("it is piped");
-        let (sender, answers) = channel();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
         let mut program = Program {
-            daemon,
-            answers,
+            processes: vec![Process::start(command.arg(threads.to_string()))?],
             patience: patience.clone(),
         };
         program.about()?;
         Ok(program)
     }
 
-    /// Its process id.
-    pub(crate) fn pid(&self) -> u32 {
-        self.daemon.pid()
+    /// Starts several processes of one thread each. `meeting` is an empty file, and of no use any more when all have started.
+    pub(crate) fn start_together(
+        commands: Vec<Command>,
+        meeting: &Path,
+        patience: &Patience,
+    ) -> Result<Program, Error> {
+        let count = commands.len().to_string();
+        let mut program = Program {
+            processes: Vec::new(),
+            patience: patience.clone(),
+        };
+        for (index, mut command) in commands.into_iter().enumerate() {
+            command.arg("1").arg(meeting).args([&index.to_string(), &count]);
+            program.processes.push(Process::start(&mut command)?);
+            program.about()?;
+        }
+        Ok(program)
     }
 
-    fn ask(&mut self, request: &str) -> Result<String, Error> {
+    /// The process id, of the first one.
+    pub(crate) fn pid(&self) -> u32 {
+        self.processes[0].daemon.pid()
+    }
+
+    /// Asks all processes at once.
+    fn ask(&mut self, request: &str) -> Result<Vec<String>, Error> {
         if self.patience.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        let input = self.daemon.child().stdin.as_mut().expect("it is piped");
-        if writeln!(input, "{request}").is_err() {
-            return Err(self.daemon.ended());
-        }
-        let deadline = Instant::now() + ANSWER_PATIENCE;
-        loop {
-            match self.answers.recv_timeout(LOOK_FOR_INTERRUPTION) {
-                Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Disconnected) => return Err(self.daemon.ended()),
-                Err(RecvTimeoutError::Timeout) if self.patience.is_interrupted() => return Err(Error::Interrupted),
-                Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
-                    return Err(Error::new(format!(
-                        "a measured program does not answer `{request}` after {} s",
-                        ANSWER_PATIENCE.as_secs()
-                    )));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+        for process in &mut self.processes {
+            let input = process.daemon.child().stdin.as_mut().expect("it is piped");
+            if writeln!(input, "{request}").is_err() {
+                return Err(process.daemon.ended());
             }
         }
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        let answers = self.processes.iter_mut();
+        answers
+            .map(|process| process.answer(request, deadline, &self.patience))
+            .collect()
     }
 
     /// What it can count.
     pub(crate) fn about(&mut self) -> Result<About, Error> {
-        let answer = self.ask("about")?;
+        let answer = self.ask("about")?.swap_remove(0);
         parse_about(&answer).ok_or_else(|| not_understood(&answer))
     }
 
-    /// Records so many events, after a quarter as many that are not measured.
-    pub(crate) fn round(&mut self, variant: &str, events: u64) -> Result<Round, Error> {
-        let answer = self.ask(&format!("round {variant} {} {events}", events / WARM_UP_SHARE))?;
-        parse_round(&answer, events).ok_or_else(|| not_understood(&answer))
+    /// Records so many events, after a quarter as many that are not measured. What the processor counts is that of the program, so nothing is
+    /// counted if the time is that of another process.
+    pub(crate) fn round(&mut self, variant: &str, clock: RowClock, events: u64) -> Result<Round, Error> {
+        let verb = match clock {
+            RowClock::Cpu => "round",
+            RowClock::Wall => "timed",
+        };
+        let answers = self.ask(&format!("{verb} {variant} {} {events}", events / WARM_UP_SHARE))?;
+        let round = |answer: &String| parse_round(answer, events).ok_or_else(|| not_understood(answer));
+        Ok(together(&answers.iter().map(round).collect::<Result<Vec<_>, _>>()?))
     }
 
     /// How many events take about so long; at most `limit`.
-    pub(crate) fn events_in(&mut self, variant: &str, round_ns: u64, limit: u64) -> Result<u64, Error> {
+    pub(crate) fn events_in(
+        &mut self,
+        variant: &str,
+        clock: RowClock,
+        round_ns: u64,
+        limit: u64,
+    ) -> Result<u64, Error> {
         let mut events = 8.min(limit);
         loop {
             // The quicker one counts: what takes the CPU away in one must not decide how short all rounds are.
-            let (one, other) = (self.round(variant, events)?, self.round(variant, events)?);
+            let (one, other) = (self.round(variant, clock, events)?, self.round(variant, clock, events)?);
             let wall_ns = one.wall_ns.min(other.wall_ns);
             if wall_ns >= TRIAL_NS || events == limit {
                 let wanted = events as f64 * round_ns as f64 / wall_ns.max(1) as f64;
@@ -140,18 +154,74 @@ impl Program {
         }
     }
 
-    /// Measures single events.
+    /// Measures single events, of the first process.
     pub(crate) fn samples(&mut self, variant: &str, warm_up: u64, count: u64) -> Result<Vec<Sample>, Error> {
-        let answer = self.ask(&format!("samples {variant} {warm_up} {count}"))?;
+        let answer = self
+            .ask(&format!("samples {variant} {warm_up} {count}"))?
+            .swap_remove(0);
         let samples: Option<Vec<Sample>> = answer.split(' ').map(parse_sample).collect();
         let all = samples.filter(|samples| samples.len() as u64 == count);
         all.ok_or_else(|| not_understood(&answer[..answer.len().min(80)]))
     }
 }
 
-impl Drop for Program {
+impl Process {
+    fn start(command: &mut Command) -> Result<Process, Error> {
+        // What somebody preloads into all programs is not measured.
+        if !command.get_envs().any(|(name, _)| name == "LD_PRELOAD") {
+            command.env_remove("LD_PRELOAD");
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut daemon = Daemon::start(command)?;
+        let output = daemon.child().stdout.take().expect("it is piped");
+        let (sender, answers) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Process { daemon, answers })
+    }
+
+    fn answer(&mut self, request: &str, deadline: Instant, patience: &Patience) -> Result<String, Error> {
+        loop {
+            match self.answers.recv_timeout(LOOK_FOR_INTERRUPTION) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.daemon.ended()),
+                Err(RecvTimeoutError::Timeout) if patience.is_interrupted() => return Err(Error::Interrupted),
+                Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
+                    return Err(Error::new(format!(
+                        "a measured program did not answer `{request}` within {} s",
+                        ANSWER_LIMIT.as_secs()
+                    )));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+impl Drop for Process {
     fn drop(&mut self) {
         drop(self.daemon.child().stdin.take());
+    }
+}
+
+/// Of rounds that ran at the same time: the mean of the times, and what all of them counted, as far as each did.
+fn together(rounds: &[Round]) -> Round {
+    let mean = |ns: fn(&Round) -> u64| rounds.iter().map(ns).sum::<u64>() / rounds.len().max(1) as u64;
+    let counted = rounds.first().into_iter().flat_map(|round| round.counts.keys());
+    let sum = |name: &String| {
+        let counts = rounds.iter().map(|round| round.counts.get(name).copied());
+        Some((name.clone(), counts.sum::<Option<f64>>()?))
+    };
+    Round {
+        events: rounds.first().map_or(0, |round| round.events),
+        cpu_ns: mean(|round| round.cpu_ns),
+        wall_ns: mean(|round| round.wall_ns),
+        counts: counted.filter_map(sum).collect(),
     }
 }
 
@@ -198,6 +268,15 @@ fn parse_sample(word: &str) -> Option<Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_of_several_processes_are_joined() {
+        let round = |answer| parse_round(answer, 100).expect("an answer");
+        let rounds = [round("80 100 waits=1 cycles=300"), round("40 200 waits=2")];
+        let joined = together(&rounds);
+        assert_eq!((joined.events, joined.cpu_ns, joined.wall_ns), (100, 60, 150));
+        assert_eq!(joined.counts, [("waits".to_owned(), 3.0)].into());
+    }
 
     #[test]
     fn answers_are_read_as_programs_write_them() {

@@ -64,7 +64,7 @@ pub struct Machine {
 pub struct Method {
     /// It only shows that everything runs.
     pub is_quick: bool,
-    /// How often everything was set up anew, with new processes.
+    /// How often everything was set up anew, with new processes, and measured.
     pub repetitions: u32,
     /// Rounds of each row in a repetition.
     pub rounds: u32,
@@ -100,12 +100,10 @@ pub struct Counters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// Passes over all rows.
+    /// Passes over the rows of programs' events, and blocks of rounds of a tracer of system calls.
     pub passes: u32,
     /// Those in which the CPU was slower than it can be, or was taken away by the hypervisor.
     pub disturbed: u32,
-    /// The figures contain disturbed passes, because there were too few others.
-    pub uses_disturbed: bool,
     /// The loop of known work, for each of its steps: the fastest one.
     pub reference_min_ns: f64,
     /// Its median.
@@ -148,21 +146,23 @@ pub struct Row {
     pub title: String,
     /// What is recorded.
     pub group: Group,
-    /// How many threads recorded at the same time.
+    /// How many threads of each process recorded at the same time.
     pub threads: u32,
+    /// How many processes recorded at the same time.
+    pub processes: u32,
     /// How many bytes of fields an event had.
     pub payload_bytes: u32,
     /// The clock of [`Row::time_ns`].
     pub clock: RowClock,
-    /// The time of an event: the median of all rounds, with its interval.
+    /// The time of an event: the geometric mean of the medians of the repetitions, with its interval.
     pub time_ns: Estimate,
     /// The fastest round.
     pub min_ns: f64,
     /// The round that 95 % are not slower than.
     pub p95_ns: f64,
-    /// The median of the CPU time.
+    /// The same of the CPU time.
     pub cpu_ns: f64,
-    /// The median of the wall time.
+    /// The same of the wall time.
     pub wall_ns: f64,
     /// The median of the rounds of each repetition.
     pub repetitions_ns: Vec<f64>,
@@ -170,7 +170,7 @@ pub struct Row {
     pub to_floor: Option<Estimate>,
     /// How many times the time of the row `piste`, or what `piste-kernel` adds to a call.
     pub to_piste: Option<Estimate>,
-    /// What a call takes more than an untraced one, by the median of the rounds.
+    /// What a call takes more than an untraced one: the mean of the repetitions.
     pub added_ns: Option<f64>,
     /// Measured events.
     pub events: u64,
@@ -178,7 +178,9 @@ pub struct Row {
     pub preempted_rounds: u32,
     /// Rounds that are in the figures.
     pub rounds: u32,
-    /// What was counted, for each event.
+    /// Disturbed rounds are in the figures, because most rounds were.
+    pub uses_disturbed: bool,
+    /// What was counted, for each event. Counters of the processor are missing if a tracer works in another process.
     pub counters: BTreeMap<String, f64>,
     /// Events that were measured alone.
     pub samples: Option<Samples>,
@@ -194,7 +196,7 @@ pub struct Row {
 pub struct Samples {
     /// How many.
     pub count: u64,
-    /// Those during which another thread or an interrupt came; they are in the figures.
+    /// Long ones before which, since the long one before them, or during which another thread or an interrupt came; they are in the figures.
     pub interrupted: u64,
     /// The smallest one.
     pub min_ns: f64,
@@ -202,8 +204,6 @@ pub struct Samples {
     pub percentiles: Vec<Percentile>,
     /// The largest one.
     pub max_ns: f64,
-    /// The largest one that was not interrupted.
-    pub max_undisturbed_ns: f64,
 }
 
 /// The value that so many do not exceed.

@@ -21,13 +21,13 @@ pub(crate) use self::reference::{Pass, quickest_ns};
 
 use crate::error::{Absence, Error};
 use crate::instance::remove_leftovers;
-use crate::machine::{describe, steal_ns};
+use crate::machine::{describe, steal_ns, usable_cpus};
 use crate::peers::{CALL, CallTracer, EventTracer, FLOOR, Found, PAYLOAD_BYTES, PEERS, Peer, RowKind};
 use crate::processes::Patience;
-use crate::program::{Round, Sample};
+use crate::program::Round;
 use crate::report::{Absent, Group, Method, Report};
 use crate::summary::{Outcome, summarize};
-use crate::workshop::Workshop;
+use crate::workshop::{self, C_LIBRARY, Workshop};
 
 /// Before single events are measured.
 const SAMPLE_WARM_UP: u64 = 1000;
@@ -75,8 +75,12 @@ pub struct Plan {
     pub chosen: Vec<String>,
     /// How many threads record at the same time, in turn.
     pub threads: Vec<u32>,
+    /// How many processes of one thread each record at the same time, in turn, beside the single threads.
+    pub processes: Vec<u32>,
     /// How many bytes events have, beside the usual [`PAYLOAD_BYTES`].
     pub payloads: Vec<u32>,
+    /// How many bytes the file names have that are passed to a system call, beside the call without a name.
+    pub names: Vec<u32>,
     /// How much is measured.
     pub scale: Scale,
     /// How it was asked for.
@@ -115,30 +119,27 @@ pub enum Step {
     },
 }
 
-/// Everything that was measured of one row with one load.
-pub(crate) struct Series {
-    pub(crate) peer: &'static Peer,
-    pub(crate) kind: &'static RowKind,
-    pub(crate) load: Load,
-    pub(crate) rounds: Vec<Kept>,
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) recorded_events: Option<u64>,
-    pub(crate) discarded_events: u64,
-}
-
 /// What a program does at once. A row has a figure for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
     pub(crate) threads: u32,
-    /// Of an event.
+    /// Each has `threads`.
+    pub(crate) processes: u32,
+    /// Of an event, or the length of the file name that is passed to a system call.
     pub(crate) payload_bytes: u32,
 }
 
 impl Load {
     pub(crate) const ONE: Load = Load {
         threads: 1,
+        processes: 1,
         payload_bytes: PAYLOAD_BYTES,
     };
+
+    /// Of all processes.
+    pub(crate) fn all_threads(&self) -> u32 {
+        self.threads * self.processes
+    }
 }
 
 /// A round, and when it was.
@@ -158,8 +159,9 @@ pub(crate) struct When {
 /// Measures. `tell` is called before each step.
 ///
 /// # Errors
-/// There is nothing to show: the temporary folder cannot be written, or Ctrl-C came before there was a figure.
+/// There is nothing to show: there are too few CPUs, the temporary folder cannot be written, or Ctrl-C came before there was a figure.
 pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Report, Error> {
+    refuse_shared_cpus(plan, usable_cpus())?;
     let patience = Patience::new(Arc::clone(&plan.interrupted));
     Workshop::remove_leftovers();
     let workshop = Workshop::new(&plan.piste, &plan.payloads, patience)?;
@@ -168,7 +170,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Report, Error> {
     }
     let steal_before_ns = steal_ns();
     let mut run = Run::prepare(plan, &workshop, tell)?;
-    let machine = describe(workshop.compiler().ok().as_deref());
+    let machine = describe(workshop.compiler().ok().as_deref(), &workshop.patience);
     let mut was_interrupted = false;
     for repetition in 0..plan.scale.repetitions {
         match run.repetition(repetition, tell) {
@@ -181,18 +183,34 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Report, Error> {
         }
     }
     let scale = &plan.scale;
+    let repetitions = match was_interrupted {
+        true => run.outcome.measured.repetitions(),
+        false => scale.repetitions,
+    };
     let method = Method {
         is_quick: scale.is_quick,
-        repetitions: scale.repetitions,
+        repetitions,
         rounds: scale.rounds,
         round_ns: scale.round_ns,
-        samples: scale.samples * u64::from(scale.repetitions),
+        samples: scale.samples * u64::from(repetitions),
     };
     let outcome = Outcome {
         steal_ns: steal_ns().saturating_sub(steal_before_ns),
         ..run.outcome
     };
     summarize(outcome, plan, machine, method, was_interrupted)
+}
+
+/// Threads that share a CPU wait for each other, and their events would seem to take longer.
+fn refuse_shared_cpus(plan: &Plan, cpus: u32) -> Result<(), Error> {
+    for (counts, what) in [(&plan.threads, "threads"), (&plan.processes, "processes")] {
+        if let Some(count) = counts.iter().find(|count| **count > cpus) {
+            return Err(Error::new(format!(
+                "cannot measure {count} {what}: each needs a CPU of its own, and piste may use {cpus}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Peers that are on this machine.
@@ -217,7 +235,7 @@ struct Run<'p> {
 struct Programs {
     /// The loop of known work, and samples of nothing.
     reference: Option<PathBuf>,
-    calls: Option<PathBuf>,
+    calls: workshop::Sized,
 }
 
 impl<'p> Run<'p> {
@@ -228,8 +246,8 @@ impl<'p> Run<'p> {
             events: Vec::new(),
             calls: Vec::new(),
             programs: Programs {
-                reference: workshop.compile("reference", &["floor.c"], &[]).ok(),
-                calls: None,
+                reference: workshop.compile("reference", &["floor.c"], &[], C_LIBRARY).ok(),
+                calls: workshop::Sized::new(),
             },
             sizes: BTreeMap::new(),
             outcome: Outcome::default(),
@@ -258,8 +276,11 @@ impl<'p> Run<'p> {
 
     fn find(&mut self, peer: &Peer) -> Result<Found, Absence> {
         let found = (peer.find)(self.workshop)?;
-        if matches!(found, Found::Calls(_)) && self.programs.calls.is_none() {
-            self.programs.calls = Some(self.workshop.compile("calls", &["calls.c"], &[])?);
+        if matches!(found, Found::Calls(_)) && self.programs.calls.is_empty() {
+            let names = &self.plan.names;
+            self.programs.calls = self
+                .workshop
+                .compile_sized("calls", &["calls.c"], &[], C_LIBRARY, names)?;
         }
         Ok(found)
     }
@@ -315,6 +336,32 @@ mod tests {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let rows = PEERS.iter().flat_map(|peer| chosen_rows(peer, &names));
         rows.map(|row| row.name).collect()
+    }
+
+    #[test]
+    fn each_thread_has_a_cpu() {
+        let mut plan = Plan {
+            piste: PathBuf::new(),
+            chosen: Vec::new(),
+            threads: vec![1, 4],
+            processes: Vec::new(),
+            payloads: Vec::new(),
+            names: Vec::new(),
+            scale: Scale::QUICK,
+            command: Vec::new(),
+            begin_ns: 0,
+            interrupted: Arc::default(),
+        };
+        assert_eq!(refuse_shared_cpus(&plan, 4), Ok(()));
+        let refused = refuse_shared_cpus(&plan, 2).expect_err("there are too few").to_string();
+        assert!(
+            refused.contains("4 threads") && refused.ends_with("may use 2"),
+            "{refused}"
+        );
+        plan.threads = vec![1];
+        assert_eq!(refuse_shared_cpus(&plan, 1), Ok(()));
+        plan.processes = vec![2];
+        assert!(refuse_shared_cpus(&plan, 1).is_err_and(|error| error.to_string().contains("2 processes")));
     }
 
     #[test]

@@ -128,7 +128,9 @@ pub(crate) fn calibrate(arguments: &Calibrate, json: bool) -> Result<(), Failure
             &Wanted {
                 chosen: Kind::ALL.map(|kind| kind.row().0.to_owned()).to_vec(),
                 threads: vec![1],
+                processes: Vec::new(),
                 payloads: Vec::new(),
+                names: Vec::new(),
                 scale: if arguments.quick { Scale::QUICK } else { Scale::FULL },
             },
             json,

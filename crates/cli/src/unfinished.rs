@@ -3,7 +3,7 @@
 //! whole. What a failure or a signal interrupts leaves nothing behind.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::exit;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -35,6 +35,12 @@ pub(crate) struct Unfinished {
 impl Unfinished {
     /// A new file, which replaces one of that name when it is finished. A device or a pipe is not replaced but written to.
     pub(crate) fn file(target: &Path) -> Result<(Unfinished, File), Failure> {
+        remove_at_signals().map_err(|error| cannot_write(target, &error))?;
+        Unfinished::unguarded_file(target)
+    }
+
+    /// The same without care for signals.
+    fn unguarded_file(target: &Path) -> Result<(Unfinished, File), Failure> {
         if target.is_dir() {
             return Err(Failure::new(format!("cannot write {}: it is a folder", shown(target))));
         }
@@ -66,11 +72,11 @@ impl Unfinished {
                 shown(target)
             )));
         }
+        remove_at_signals().map_err(|error| cannot_write(target, &error))?;
         Unfinished::at(target, |part| privacy::folder().create(part))
     }
 
     fn at(target: &Path, create: impl FnOnce(&Path) -> io::Result<()>) -> Result<Unfinished, Failure> {
-        remove_at_signals().map_err(|error| cannot_write(target, &error))?;
         let part = part_of(target);
         // A signal between the two would leave it behind.
         let mut unfinished = unfinished();
@@ -130,6 +136,39 @@ impl Drop for Unfinished {
     }
 }
 
+/// A file for the results of a command that measures. Whether it can be written is known before the command measures; it is written at the end, at
+/// once, so whatever ends the command before leaves an older file as it is, and nothing beside it.
+pub(crate) struct ResultFile {
+    target: PathBuf,
+    /// A device or a pipe, which is opened only once.
+    special: Option<File>,
+}
+
+impl ResultFile {
+    /// Makes a file in the folder of `target`, and removes it again. A device or a pipe is opened.
+    pub(crate) fn new(target: &Path) -> Result<ResultFile, Failure> {
+        let (unfinished, file) = Unfinished::unguarded_file(target)?;
+        Ok(ResultFile {
+            target: target.to_owned(),
+            special: unfinished.part.is_none().then_some(file),
+        })
+    }
+
+    /// Writes the results, and replaces a file of that name. A device or a pipe is not replaced but written to.
+    pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
+        let write = |mut file: File| {
+            let written = file.write_all(text.as_bytes());
+            written.map_err(|error| cannot_write(&self.target, &error))
+        };
+        if let Some(file) = self.special {
+            return write(file);
+        }
+        let (unfinished, file) = Unfinished::unguarded_file(&self.target)?;
+        write(file)?;
+        unfinished.finish()
+    }
+}
+
 /// What is said when writing fails.
 pub(crate) fn cannot_write(target: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("cannot write {}: {}", shown(target), reason(error)))
@@ -186,8 +225,6 @@ fn remove_at_signals() -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     #[test]
@@ -228,6 +265,21 @@ mod tests {
         assert!((&file).write_all(b"lost").is_err());
         drop(unfinished);
         assert!(Path::new("/dev/full").exists());
+    }
+
+    #[test]
+    fn results_replace_a_file_when_they_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("result.json");
+        fs::write(&target, "old").unwrap();
+        let file = ResultFile::new(&target).unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        file.write("new").unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(ResultFile::new(Path::new("/dev/full")).unwrap().write("lost").is_err());
+        assert!(ResultFile::new(folder.path()).is_err());
     }
 
     #[test]

@@ -244,12 +244,15 @@ fn last_words(log: &mut fs::File, from_bytes: u64) -> Option<String> {
 
 /// pisted beside this program, else from PATH.
 fn find_daemon() -> PathBuf {
-    let beside = env::current_exe()
-        .ok()
-        .and_then(|program| program.parent().map(|folder| folder.join("pisted")));
-    match beside {
-        Some(path) if is_executable(&path) => path,
-        _ => "pisted".into(),
+    env::current_exe().map_or_else(|_| "pisted".into(), |program| daemon_beside(&program))
+}
+
+/// pisted beside a program, else from PATH.
+pub fn daemon_beside(program: &Path) -> PathBuf {
+    let beside = program.with_file_name("pisted");
+    match is_executable(&beside) {
+        true => beside,
+        false => "pisted".into(),
     }
 }
 

@@ -28,7 +28,7 @@ pub mod level;
 pub mod places;
 mod tracked;
 
-pub use client::Client;
+pub use client::{Client, daemon_beside};
 pub use error::Error;
 pub use places::Places;
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use piste_suite::build_tree::binary;
@@ -20,6 +20,8 @@ const TRACEFS: &str = "/sys/kernel/tracing";
 /// A workplace in which runs make their files in a folder of their own.
 struct Bench {
     place: Workplace,
+    /// What other runs had made in tracefs before.
+    others: Vec<String>,
 }
 
 impl Bench {
@@ -29,12 +31,15 @@ impl Bench {
 
     fn of(place: Workplace) -> Bench {
         fs::create_dir(place.path("made")).expect("a new folder");
-        Bench { place }
+        Bench {
+            place,
+            others: all_in_tracefs(),
+        }
     }
 
     fn command(&self, options: &str) -> Command {
         let mut command = self.place.command(binary("piste"));
-        command.args(options.split(' ')).env("TMPDIR", self.place.path("made"));
+        command.args(options.split(' ')).env("TMPDIR", self.made());
         command
     }
 
@@ -47,46 +52,58 @@ impl Bench {
     }
 
     /// Processes that a run started.
-    fn processes(&self) -> Vec<(i32, String)> {
-        let setting = format!("TMPDIR={}", self.place.path("made").display());
+    fn processes(&self) -> Vec<i32> {
+        let setting = format!("TMPDIR={}", self.made().display());
         let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         let is_ours = |pid: &i32| {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             environment
                 .split(|byte| *byte == 0)
-                .any(|variable| variable == setting.as_bytes())
+                .any(|variable| variable.starts_with(setting.as_bytes()))
         };
-        let name = |pid: i32| {
-            (
-                pid,
-                fs::read_to_string(format!("/proc/{pid}/comm"))
-                    .unwrap_or_default()
-                    .trim()
-                    .to_owned(),
-            )
-        };
-        pids.filter(is_ours).map(name).collect()
+        pids.filter(is_ours).collect()
     }
 
+    fn made(&self) -> PathBuf {
+        self.place.path("made")
+    }
+
+    /// Whether a run has started a program of that name.
     fn runs(&self, name: &str) -> bool {
-        self.processes().iter().any(|(_, running)| running == name)
+        self.programs().iter().any(|program| program.ends_with(name))
+    }
+
+    /// Whether a run has started a measured program, which it compiled, of that name.
+    fn measures(&self, name: &str) -> bool {
+        let is_it = |program: &PathBuf| program.starts_with(self.made()) && program.ends_with(name);
+        self.programs().iter().any(is_it)
+    }
+
+    fn programs(&self) -> Vec<PathBuf> {
+        let program = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).ok();
+        self.processes().into_iter().filter_map(program).collect()
     }
 
     /// Nothing of a run is left: no process, file, instance or probe.
-    fn expect_nothing_left(&self, run: i32) {
+    fn expect_nothing_left(&self) {
         wait_until("all processes have ended", || self.processes().is_empty());
-        let files: Vec<_> = fs::read_dir(self.place.path("made"))
-            .expect("it is there")
-            .flatten()
-            .collect();
+        let files: Vec<_> = fs::read_dir(self.made()).expect("it is there").flatten().collect();
         assert!(files.is_empty(), "{files:?}");
-        assert_eq!(made_in_tracefs(run), Vec::<String>::new());
+        assert_eq!(self.made_in_tracefs(), Vec::<String>::new());
+    }
+
+    /// Instances and probes that runs made here.
+    fn made_in_tracefs(&self) -> Vec<String> {
+        all_in_tracefs()
+            .into_iter()
+            .filter(|name| !self.others.contains(name))
+            .collect()
     }
 }
 
-/// Instances and probes that a process made.
-fn made_in_tracefs(pid: i32) -> Vec<String> {
+/// Instances and probes of all runs.
+fn all_in_tracefs() -> Vec<String> {
     let instances = fs::read_dir(Path::new(TRACEFS).join("instances"))
         .into_iter()
         .flatten()
@@ -94,12 +111,8 @@ fn made_in_tracefs(pid: i32) -> Vec<String> {
     let instances = instances.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let probes = fs::read_to_string(Path::new(TRACEFS).join("uprobe_events")).unwrap_or_default();
     let probes: Vec<String> = probes.lines().map(str::to_owned).collect();
-    let is_ours = |name: &String| {
-        [format!("pistebench-{pid}-"), format!("pistebench_{pid}/")]
-            .iter()
-            .any(|ours| name.contains(ours))
-    };
-    instances.chain(probes).filter(is_ours).collect()
+    let is_of_a_run = |name: &String| name.contains("pistebench");
+    instances.chain(probes).filter(is_of_a_run).collect()
 }
 
 fn parsed(finished: &Finished) -> Value {
@@ -132,7 +145,7 @@ fn check_row(row: &Value) {
         "{row:#}"
     );
     let samples = &row["samples"];
-    if row["threads"] == 1 {
+    if row["threads"] == 1 && row["processes"] == 1 {
         let mut values = vec![number(&samples["min_ns"])];
         values.extend(
             samples["percentiles"]
@@ -145,6 +158,10 @@ fn check_row(row: &Value) {
         assert!(values.is_sorted() && number(&samples["count"]) >= 200.0, "{row:#}");
         assert!(number(&samples["interrupted"]) <= number(&samples["count"]), "{row:#}");
     }
+    assert!(
+        row["name"] != "strace" || row["counters"]["cycles"].is_null(),
+        "{row:#}"
+    );
     for counter in ["preemptions", "page_faults", "interrupts"] {
         number(&row["counters"][counter]);
     }
@@ -155,10 +172,10 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
     let Some(_alone) = kernel::workplace() else { return };
     let bench = Bench::new();
     let listed = parsed(&bench.run("--json bench --list"));
-    let mut running = bench.start("--json bench --quick --threads 1,2");
-    let pid = running.pid();
-    let finished = running.finish();
-    let report = parsed(finished.expect_success());
+    let finished = bench.run("--json bench --quick --threads 1,2 --processes 2 --names 64,1024");
+    let report = parsed(&finished);
+    assert_eq!(report["failed"], serde_json::json!([]));
+    finished.expect_success();
     let absent = names(&report["absent"], "peer");
     for absent in report["absent"].as_array().expect("a list") {
         println!("skipped: {}: {}", absent["peer"], absent["reason"]);
@@ -180,6 +197,9 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         "usdt",
         "uprobe",
         "trace_marker",
+        "trace_marker_raw",
+        "malloc",
+        "preload-malloc",
         "piste-call",
         "tracefs",
         "strace",
@@ -188,7 +208,15 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
     }
     let rows = report["rows"].as_array().expect("a list");
     rows.iter().for_each(check_row);
-    for name in ["floor", "none", "prototype", "piste-disabled", "lttng-disabled", "call"] {
+    for name in [
+        "floor",
+        "none",
+        "prototype",
+        "piste-disabled",
+        "lttng-disabled",
+        "malloc",
+        "call",
+    ] {
         assert!(row(&report, name)["recorded_events"].is_null(), "{name}");
     }
     for name in [
@@ -199,6 +227,9 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         "lttng",
         "tracef",
         "uprobe",
+        "trace_marker",
+        "trace_marker_raw",
+        "preload-malloc",
         "tracefs",
         "piste-call",
         "strace",
@@ -209,11 +240,29 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         );
     }
     assert_eq!(row(&report, "piste-block")["discarded_events"], 0);
-    let with_two = rows.iter().filter(|row| row["threads"] == 2);
-    assert!(
-        with_two.clone().count() > 10 && with_two.clone().all(|row| row["group"] == "events"),
-        "{report:#}"
-    );
+    for at_once in ["threads", "processes"] {
+        let with_two = rows.iter().filter(|row| row[at_once] == 2);
+        assert!(
+            with_two.clone().count() > 10 && with_two.clone().all(|row| row["group"] == "events"),
+            "{at_once}: {report:#}"
+        );
+    }
+    for name in ["call", "tracefs", "piste-call", "strace"] {
+        for bytes in [64, 1024] {
+            let is_it = |row: &&Value| row["name"] == name && row["payload_bytes"] == bytes;
+            let with_name = rows.iter().find(is_it).unwrap_or_else(|| panic!("{name}: {report:#}"));
+            let number = |key: &str| with_name[key].as_u64();
+            // In each recording, of which the shortest is told.
+            let of_a_round = number("events")
+                .zip(number("rounds"))
+                .map(|(events, rounds)| events / rounds);
+            assert!(
+                name == "call" || number("recorded_events") >= of_a_round,
+                "{with_name:#}"
+            );
+            assert!(with_name["to_floor"]["value"].is_number(), "{with_name:#}");
+        }
+    }
     assert_eq!(row(&report, "floor")["to_floor"]["value"], 1.0);
     assert_eq!(row(&report, "piste")["to_piste"]["value"], 1.0);
     assert_eq!(row(&report, "strace")["clock"], "wall");
@@ -222,7 +271,7 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         report["clock"]["cost_ns"].as_f64() > Some(0.0) && report["clock"]["resolution_ns"].as_f64() > Some(0.0),
         "{report:#}"
     );
-    bench.expect_nothing_left(pid);
+    bench.expect_nothing_left();
 }
 
 #[test]
@@ -310,18 +359,32 @@ fn an_interrupted_run_leaves_nothing() {
     let bench = Bench::new();
     // While tracers are prepared, while events are measured, and while system calls are.
     for (runs, signal) in [("cc1", Signal::INT), ("probed", Signal::INT), ("calls", Signal::TERM)] {
-        let mut running = bench.start("--json bench piste lttng usdt uprobe trace_marker strace tracefs piste-kernel");
-        let pid = running.pid();
+        let result = bench.place.path("result.json");
+        fs::write(&result, "older").expect("it can be written");
+        let options = "piste lttng usdt uprobe trace_marker strace tracefs piste-kernel";
+        let mut running = bench.start(&format!("--json bench {options} -o {}", text(&result)));
         wait_until(&format!("{runs} runs"), || bench.runs(runs));
         running.signal(signal);
         let finished = running.finish();
-        match finished.status {
-            0 => assert_eq!(parsed(&finished)["was_interrupted"], true),
-            _ => assert!(finished.expect_status(130).stderr.contains("interrupted"), "{finished}"),
+        let written = fs::read_to_string(&result).expect("it is there");
+        // A repetition of events was complete. Before, nobody had looked into a recording.
+        match runs {
+            "calls" => {
+                let report = parsed(finished.expect_success());
+                assert_eq!(
+                    (&report["was_interrupted"], &report["method"]["repetitions"]),
+                    (&true.into(), &1.into())
+                );
+                let rows = report["rows"].as_array().expect("a list");
+                assert!(rows.iter().all(|row| row["rounds"].as_u64() <= Some(40)), "{report:#}");
+                assert_eq!(written, finished.stdout);
+            }
+            _ => {
+                assert!(finished.expect_status(130).stderr.contains("interrupted"), "{finished}");
+                assert_eq!(written, "older");
+            }
         }
-        // A repetition of events was complete.
-        assert!(runs != "calls" || finished.success(), "{finished}");
-        bench.expect_nothing_left(pid);
+        bench.expect_nothing_left();
     }
 }
 
@@ -330,16 +393,20 @@ fn what_a_killed_run_left_is_removed_by_the_next_one() {
     let Some(_alone) = kernel::workplace() else { return };
     let bench = Bench::new();
     let mut running = bench.start("bench uprobe lttng piste");
-    let pid = running.pid();
-    wait_until("all programs run", || {
-        ["probed", "lttng", "piste"].iter().all(|name| bench.runs(name))
-    });
+    let all_run = || ["probed", "lttng", "piste"].iter().all(|name| bench.measures(name));
+    wait_until("all programs run", all_run);
+    // Another run takes nothing from one that lives, even if that does nothing.
+    running.signal(Signal::STOP);
+    let made = bench.made_in_tracefs();
+    bench.run("bench --quick uprobe").expect_success();
+    assert!(all_run(), "{:?}", bench.programs());
+    assert_eq!(bench.made_in_tracefs(), made);
     running.signal(Signal::KILL);
     running.finish();
     wait_until("all processes have ended", || bench.processes().is_empty());
-    assert!(!made_in_tracefs(pid).is_empty(), "nobody could remove it");
+    assert!(!bench.made_in_tracefs().is_empty(), "nobody could remove it");
     bench.run("bench --quick uprobe").expect_success();
-    bench.expect_nothing_left(pid);
+    bench.expect_nothing_left();
 }
 
 #[test]
@@ -386,7 +453,7 @@ fn two_results_are_compared() {
             .contains("in only one of the results: survey"),
         "{shown}"
     );
-    // One repetition says nothing.
+    // Nobody knows how much the figures of one repetition vary.
     let alone = bench.run(&format!("--json bench compare {0} {0}", text(&path("a.json"))));
     assert_eq!(row(&parsed(alone.expect_success()), "floor")["verdict"], "unknown");
     write("other.json", &serde_json::json!({ "format": 99 }));
@@ -434,6 +501,27 @@ fn results_are_written_as_csv_and_as_a_page() {
         (page.matches("<figure>").count(), page.matches("<script").count()),
         (2, 0)
     );
+    let page = bench.place.path("names.html");
+    bench
+        .run(&format!("bench --quick call --names 16,512,4095 -o {}", text(&page)))
+        .expect_success();
+    let page = fs::read_to_string(&page).expect("it is there");
+    for said in [
+        "System call openat by the length of the file name",
+        "not traced, 4095 bytes",
+        "<polyline",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    for option in ["floor", "--quick", "--threads 1", "-o x.json", "--csv"] {
+        bench.run(&format!("bench --list {option}")).expect_status(2);
+    }
+    for what in ["threads", "processes"] {
+        let refused = bench.run(&format!("bench floor --{what} 64"));
+        refused.expect_status(1);
+        let reason = format!("cannot measure 64 {what}: each needs a CPU of its own");
+        assert!(refused.stderr.contains(&reason), "{refused}");
+    }
     let refused = bench.run("bench nobody");
     refused.expect_status(2);
     assert!(

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* See counters.h. Each event of the processor is opened alone: where there are more than it can count at once, the kernel takes turns, and says for
- * how long each was counted. */
+/* See counters.h. Each event of the processor is opened alone: where there are more than it can count at once, the kernel takes turns. */
 #define _GNU_SOURCE
 #include "counters.h"
+
+#include "interrupts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,12 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define INTERRUPTS_BYTES_MAX (256u << 10)
+/* As much as the kernel returns at once. */
+#define PIECE_BYTES 4096
 #define CACHE(level, result)                                                                                           \
 	(PERF_COUNT_HW_CACHE_##level | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_##result << 16)
-
-/* The kernel's own come first, in the order of `struct counts`. */
-enum { INVOLUNTARY_SWITCHES, VOLUNTARY_SWITCHES, PAGE_FAULTS, INTERRUPTS, FIRST_OF_PERF };
 
 static const char *const kernel_names[FIRST_OF_PERF] = {"preemptions", "waits", "page_faults", "interrupts"};
 
@@ -45,7 +44,6 @@ _Static_assert(FIRST_OF_PERF + PERF_EVENT_COUNT <= COUNTER_COUNT_MAX, "there is 
 static struct counter_names all;
 static bool without_kernel;
 static uint32_t opened_events[PERF_EVENT_COUNT];
-static __thread char interrupts_text[INTERRUPTS_BYTES_MAX];
 
 static int open_perf_event(uint32_t event)
 {
@@ -84,36 +82,6 @@ static void find_perf_events(void)
 	}
 }
 
-static uint32_t columns_of(char *heading)
-{
-	uint32_t count = 0;
-
-	for (char *word = strtok(heading, " \n"); word; word = strtok(NULL, " \n"))
-		count += strncmp(word, "CPU", 3) == 0;
-	return count;
-}
-
-/* Where the CPU's counts are. The columns are those of the CPUs that are online. */
-static void find_column(struct counters *counters, int cpu)
-{
-	char heading[64 << 10], name[32], *place;
-	ssize_t bytes = pread(counters->interrupts_file, heading, sizeof(heading) - 1, 0);
-
-	if (bytes <= 0)
-		return;
-	heading[bytes] = 0;
-	heading[strcspn(heading, "\n")] = 0;
-	snprintf(name, sizeof(name), "CPU%d ", cpu);
-	strcat(heading, " ");
-	place = strstr(heading, name);
-	if (!place)
-		return;
-	*place = 0;
-	counters->column = columns_of(heading);
-	*place = 'C';
-	counters->column_count = columns_of(place) + counters->column;
-}
-
 void find_counters(void)
 {
 	for (uint32_t index = 0; index < FIRST_OF_PERF; index++)
@@ -123,11 +91,8 @@ void find_counters(void)
 
 void open_counters(struct counters *counters, int cpu)
 {
-	memset(interrupts_text, 1, sizeof(interrupts_text));
+	counters->cpu = cpu;
 	counters->interrupts_file = open("/proc/interrupts", O_RDONLY | O_CLOEXEC);
-	counters->column_count = 0;
-	if (counters->interrupts_file >= 0)
-		find_column(counters, cpu);
 	for (uint32_t index = FIRST_OF_PERF; index < all.count; index++)
 		counters->perf_files[index] = open_perf_event(opened_events[index - FIRST_OF_PERF]);
 }
@@ -137,38 +102,23 @@ const struct counter_names *counter_names(void)
 	return &all;
 }
 
-/* Of all lines, what the column says. */
-static double count_interrupts(const struct counters *counters)
+static uint64_t count_interrupts(const struct counters *counters)
 {
-	size_t bytes = 0;
+	struct interrupts text = interrupts_of((uint32_t)counters->cpu);
+	char piece[PIECE_BYTES];
+	off_t place = 0;
 	ssize_t got;
-	double sum = 0;
 
-	if (counters->column_count == 0)
-		return 0;
-	while ((got = pread(counters->interrupts_file, interrupts_text + bytes, sizeof(interrupts_text) - 1 - bytes,
-	                    (off_t)bytes)) > 0)
-		bytes += (size_t)got;
-	interrupts_text[bytes] = 0;
-	for (char *line = strchr(interrupts_text, '\n'); line; line = strchr(line, '\n')) {
-		char *number = strchr(++line, ':');
-		uint32_t column = 0;
-
-		for (number = number ? number + 1 : NULL; number && column < counters->column; column++)
-			strtoull(number, &number, 10);
-		if (number)
-			sum += (double)strtoull(number, NULL, 10);
+	while ((got = pread(counters->interrupts_file, piece, sizeof(piece), place)) > 0) {
+		add_interrupts(&text, piece, (size_t)got);
+		place += got;
 	}
-	return sum;
+	return text.sum;
 }
 
-static double count_of_perf(int file)
+static void set_kernel_count(struct counts *counts, uint32_t index, uint64_t value)
 {
-	uint64_t value[3];
-
-	if (file < 0 || read(file, value, sizeof(value)) != sizeof(value) || value[2] == 0)
-		return 0;
-	return (double)value[0] * ((double)value[1] / (double)value[2]);
+	counts->of[index] = (struct count){.value = value};
 }
 
 void read_kernel_counters(const struct counters *counters, struct counts *counts)
@@ -176,20 +126,40 @@ void read_kernel_counters(const struct counters *counters, struct counts *counts
 	struct rusage usage;
 
 	getrusage(RUSAGE_THREAD, &usage);
-	counts->values[INVOLUNTARY_SWITCHES] = (double)usage.ru_nivcsw;
-	counts->values[VOLUNTARY_SWITCHES] = (double)usage.ru_nvcsw;
-	counts->values[PAGE_FAULTS] = (double)(usage.ru_minflt + usage.ru_majflt);
-	counts->values[INTERRUPTS] = count_interrupts(counters);
+	set_kernel_count(counts, PREEMPTIONS, (uint64_t)usage.ru_nivcsw);
+	set_kernel_count(counts, WAITS, (uint64_t)usage.ru_nvcsw);
+	set_kernel_count(counts, PAGE_FAULTS, (uint64_t)(usage.ru_minflt + usage.ru_majflt));
+	set_kernel_count(counts, INTERRUPTS, count_interrupts(counters));
 }
 
 void read_perf_counters(const struct counters *counters, struct counts *counts)
 {
-	for (uint32_t index = FIRST_OF_PERF; index < all.count; index++)
-		counts->values[index] = count_of_perf(counters->perf_files[index]);
+	for (uint32_t index = FIRST_OF_PERF; index < all.count; index++) {
+		struct count *count = &counts->of[index];
+
+		/* A file that cannot be read did not count. */
+		if (read(counters->perf_files[index], count, sizeof(*count)) != sizeof(*count))
+			*count = (struct count){.enabled_ns = 1};
+	}
+}
+
+bool counted_between(const struct count *before, const struct count *after, double *count)
+{
+	uint64_t enabled_ns = after->enabled_ns - before->enabled_ns,
+	         running_ns = after->running_ns - before->running_ns;
+
+	*count = (double)(after->value - before->value);
+	/* The kernel's own, which are always counted. */
+	if (after->enabled_ns == 0)
+		return true;
+	if (running_ns == 0)
+		return false;
+	*count *= (double)enabled_ns / (double)running_ns;
+	return true;
 }
 
 bool is_interrupted(const struct counts *before, const struct counts *after)
 {
-	return after->values[INVOLUNTARY_SWITCHES] != before->values[INVOLUNTARY_SWITCHES] ||
-	       after->values[INTERRUPTS] != before->values[INTERRUPTS];
+	return after->of[PREEMPTIONS].value != before->of[PREEMPTIONS].value ||
+	       after->of[INTERRUPTS].value != before->of[INTERRUPTS].value;
 }

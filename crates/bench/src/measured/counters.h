@@ -11,6 +11,9 @@
 
 #define COUNTER_COUNT_MAX 16
 
+/* The kernel's own come first. */
+enum { PREEMPTIONS, WAITS, PAGE_FAULTS, INTERRUPTS, FIRST_OF_PERF };
+
 /* Names of all counters; what cannot be counted here has no entry. */
 struct counter_names {
 	uint32_t count;
@@ -23,12 +26,19 @@ struct counter_names {
 struct counters {
 	int perf_files[COUNTER_COUNT_MAX];
 	int interrupts_file;
-	/* In /proc/interrupts: the column of the thread's CPU, and how many columns there are. */
-	uint32_t column, column_count;
+	int cpu;
+};
+
+/* What a counter says. If the processor has too few counters for all events, the kernel counts them in turn: it counted for `running_ns` of
+ * `enabled_ns`. */
+struct count {
+	uint64_t value;
+	uint64_t enabled_ns;
+	uint64_t running_ns;
 };
 
 struct counts {
-	double values[COUNTER_COUNT_MAX];
+	struct count of[COUNTER_COUNT_MAX];
 };
 
 /* Finds out what can be counted here. Called once, before there are other threads. */
@@ -36,9 +46,12 @@ void find_counters(void);
 const struct counter_names *counter_names(void);
 /* Of this thread, which stays on its CPU. */
 void open_counters(struct counters *counters, int cpu);
-/* The kernel's own counts, and those of the processor. The first take tens of microseconds, so what is measured is between two readings of the second. */
+/* Reads the kernel's own counts, which takes tens of microseconds. */
 void read_kernel_counters(const struct counters *counters, struct counts *counts);
+/* Reads those of the processor, which takes about a microsecond each. */
 void read_perf_counters(const struct counters *counters, struct counts *counts);
+/* What was counted between two readings, extrapolated to the whole time. Returns false if the kernel did not count in between. */
+bool counted_between(const struct count *before, const struct count *after, double *count);
 /* Whether something else had the thread's CPU between two readings: another thread, or an interrupt. */
 bool is_interrupted(const struct counts *before, const struct counts *after);
 

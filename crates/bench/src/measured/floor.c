@@ -97,9 +97,9 @@ static inline void store_survey(uint32_t value)
 static __thread volatile uint64_t read_clock;
 
 /* Each step needs the result of the one before, and nothing else: it takes as long as the CPU's clock makes it. */
-static void run_reference(uint64_t count)
+static void run_reference(uint64_t first, uint64_t count)
 {
-	uint64_t number = count | 1;
+	uint64_t number = first | 1;
 
 	for (uint64_t step = 0; step < count; step++) {
 		number *= 0x9e3779b97f4a7c15u;

@@ -3,10 +3,10 @@
 #include <lttng/tracef.h>
 #include <stdint.h>
 
-void record_formatted(uint64_t count);
+void record_formatted(uint64_t first, uint64_t count);
 
-void record_formatted(uint64_t count)
+void record_formatted(uint64_t first, uint64_t count)
 {
-	for (uint64_t event = 0; event < count; event++)
+	for (uint64_t event = first; event < first + count; event++)
 		lttng_ust_tracef("v %d", (int)event);
 }

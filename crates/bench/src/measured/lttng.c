@@ -8,7 +8,7 @@
 #include "rounds.h"
 
 /* In lttng-formatted.c: its provider is in liblttng-ust, and would be defined again here. */
-void record_formatted(uint64_t count);
+void record_formatted(uint64_t first, uint64_t count);
 
 static const uint8_t bytes[PAYLOAD_BYTES] = {1};
 static const uint64_t words[8] = {1, 2, 3, 4, 5, 6, 7, 8};

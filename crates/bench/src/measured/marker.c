@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a program can write into the kernel's rings by itself: text to trace_marker, bytes behind a number to trace_marker_raw. $PISTE_BENCH_INSTANCE
- * is the folder of the tracefs instance. */
+/* What a program can write into the kernel's rings by itself: text to trace_marker, bytes behind a number to trace_marker_raw. $PISTE_BENCH_TEXT and
+ * $PISTE_BENCH_RAW are these files, each of a tracefs instance of its own. */
 #define _GNU_SOURCE
 #include "rounds.h"
 
@@ -30,22 +30,20 @@ VARIANT(record_raw, write_raw((int32_t)event))
 
 static const struct variant variants[] = {{"text", record_text}, {"raw", record_raw}};
 
-static int open_file(const char *name)
+static int open_file(const char *variable)
 {
-	char path[4096];
-	int file;
+	const char *path = getenv(variable);
+	int file = path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
 
-	snprintf(path, sizeof(path), "%s/%s", getenv("PISTE_BENCH_INSTANCE"), name);
-	file = open(path, O_WRONLY | O_CLOEXEC);
 	if (file < 0)
-		perror(path);
+		perror(path ? path : variable);
 	return file;
 }
 
 int main(int argument_count, char **arguments)
 {
-	text_file = open_file("trace_marker");
-	raw_file = open_file("trace_marker_raw");
+	text_file = open_file("PISTE_BENCH_TEXT");
+	raw_file = open_file("PISTE_BENCH_RAW");
 	if (text_file < 0 || raw_file < 0)
 		return 1;
 	return serve_rounds(argument_count, arguments, variants, sizeof(variants) / sizeof(variants[0]));

@@ -8,12 +8,16 @@
 
 #include "counters.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
@@ -37,9 +41,18 @@ static struct {
 	const struct variant *variant;
 	uint64_t warm_up;
 	uint64_t count;
+	bool counts_events;
 } current;
 
-static pthread_barrier_t begin, measure, end;
+/* What all threads of all processes share that record at the same time. */
+struct meeting {
+	pthread_barrier_t begin, warmed_up, end;
+	/* Threads that have read their counters for the round, since the first round. */
+	atomic_uint_fast64_t ready_count;
+};
+
+static struct meeting own_meeting, *meeting = &own_meeting;
+static uint32_t thread_count, process_count = 1;
 static struct measured measured[THREAD_COUNT_MAX];
 static struct counters counters[THREAD_COUNT_MAX];
 
@@ -51,15 +64,15 @@ static uint64_t nanoseconds(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* To the index-th of the CPUs that the program may use. Returns the CPU. */
+/* To the index-th of the CPUs that the program may use. Returns the CPU; ends the program if there are fewer. */
 static int pin(uint32_t index)
 {
 	cpu_set_t allowed, one;
-	int skip;
+	uint32_t skip = index;
 
+	CPU_ZERO(&allowed);
 	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
-		return 0;
-	skip = (int)index % CPU_COUNT(&allowed);
+		perror("cannot find out which CPUs this program may use");
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
 		if (!CPU_ISSET(cpu, &allowed) || skip-- > 0)
 			continue;
@@ -68,29 +81,42 @@ static int pin(uint32_t index)
 		sched_setaffinity(0, sizeof(one), &one);
 		return cpu;
 	}
-	return 0;
+	fprintf(stderr, "there is no CPU for thread %u: this program may use %d\n", index + 1, CPU_COUNT(&allowed));
+	exit(1);
 }
 
 /* ---- Rounds ---- */
 
-static void run_round(uint32_t thread)
+/* Waits for the other threads without sleeping: a switch would be counted, and the time until a thread is woken differs. */
+static void wait_until_all_are_ready(uint64_t of)
+{
+	/* ORDER none: nothing else is published. */
+	atomic_fetch_add_explicit(&meeting->ready_count, 1, memory_order_relaxed);
+	while (atomic_load_explicit(&meeting->ready_count, memory_order_relaxed) < of)
+		;
+}
+
+static void run_round(uint32_t thread, uint64_t number)
 {
 	struct measured *own = &measured[thread];
 	uint64_t cpu_ns, wall_ns;
 
-	pthread_barrier_wait(&begin);
+	pthread_barrier_wait(&meeting->begin);
+	current.variant->record(0, current.warm_up);
+	pthread_barrier_wait(&meeting->warmed_up);
 	read_kernel_counters(&counters[thread], &own->before);
-	current.variant->record(current.warm_up);
-	pthread_barrier_wait(&measure);
-	read_perf_counters(&counters[thread], &own->before);
+	wait_until_all_are_ready(number * thread_count * process_count);
+	if (current.counts_events)
+		read_perf_counters(&counters[thread], &own->before);
 	wall_ns = nanoseconds(CLOCK_MONOTONIC);
 	cpu_ns = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
-	current.variant->record(current.count);
+	current.variant->record(0, current.count);
 	own->cpu_ns = nanoseconds(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 	own->wall_ns = nanoseconds(CLOCK_MONOTONIC) - wall_ns;
-	read_perf_counters(&counters[thread], &own->after);
+	if (current.counts_events)
+		read_perf_counters(&counters[thread], &own->after);
 	read_kernel_counters(&counters[thread], &own->after);
-	pthread_barrier_wait(&end);
+	pthread_barrier_wait(&meeting->end);
 }
 
 static void *help(void *argument)
@@ -98,28 +124,40 @@ static void *help(void *argument)
 	uint32_t thread = (uint32_t)(uintptr_t)argument;
 
 	open_counters(&counters[thread], pin(thread));
-	for (;;)
-		run_round(thread);
+	for (uint64_t number = 1;; number++)
+		run_round(thread, number);
 	return NULL;
 }
 
-static void report(uint32_t threads)
+/* Of all threads. Returns false if one of them does not know it. */
+static bool sum_of(uint32_t counter, double *sum)
+{
+	*sum = 0;
+	for (uint32_t thread = 0; thread < thread_count; thread++) {
+		double count;
+
+		if (!counted_between(&measured[thread].before.of[counter], &measured[thread].after.of[counter], &count))
+			return false;
+		*sum += count;
+	}
+	return true;
+}
+
+static void report(void)
 {
 	const struct counter_names *names = counter_names();
+	uint32_t counter_count = current.counts_events ? names->count : FIRST_OF_PERF;
 	uint64_t cpu_ns = 0, wall_ns = 0;
+	double sum;
 
-	for (uint32_t thread = 0; thread < threads; thread++) {
+	for (uint32_t thread = 0; thread < thread_count; thread++) {
 		cpu_ns += measured[thread].cpu_ns;
 		wall_ns += measured[thread].wall_ns;
 	}
-	printf("%llu %llu", (unsigned long long)(cpu_ns / threads), (unsigned long long)(wall_ns / threads));
-	for (uint32_t index = 0; index < names->count; index++) {
-		double sum = 0;
-
-		for (uint32_t thread = 0; thread < threads; thread++)
-			sum += measured[thread].after.values[index] - measured[thread].before.values[index];
-		printf(" %s=%.0f", names->names[index], sum);
-	}
+	printf("%llu %llu", (unsigned long long)(cpu_ns / thread_count), (unsigned long long)(wall_ns / thread_count));
+	for (uint32_t counter = 0; counter < counter_count; counter++)
+		if (sum_of(counter, &sum))
+			printf(" %s=%.0f", names->names[counter], sum);
 	printf("\n");
 }
 
@@ -163,11 +201,11 @@ static double frequency_hz(void)
 	return known;
 }
 
-static inline uint64_t sample(const struct variant *variant)
+static inline uint64_t sample(const struct variant *variant, uint64_t event)
 {
 	uint64_t before = ticks();
 
-	variant->record(1);
+	variant->record(event, 1);
 	return ticks() - before;
 }
 
@@ -184,7 +222,7 @@ static uint64_t long_ticks(const struct variant *variant)
 	uint64_t typical[TYPICAL_SAMPLES], least = (uint64_t)(INTERRUPTED_NS_MIN * frequency_hz() / 1e9);
 
 	for (uint32_t index = 0; index < TYPICAL_SAMPLES; index++)
-		typical[index] = sample(variant);
+		typical[index] = sample(variant, index);
 	qsort(typical, TYPICAL_SAMPLES, sizeof(typical[0]), ascending);
 	return 2 * typical[TYPICAL_SAMPLES / 2] > least ? 2 * typical[TYPICAL_SAMPLES / 2] : least;
 }
@@ -193,18 +231,18 @@ static int take_samples(const struct variant *variant, uint64_t warm_up, uint64_
 {
 	uint64_t *taken = calloc(count, sizeof(*taken)), worth_asking;
 	uint8_t *interrupted = calloc(count, 1);
-	struct counts before = {{0}}, after = {{0}};
+	struct counts before = {0}, after = {0};
 	double tick_ns = 1e9 / frequency_hz();
 
 	if (!taken || !interrupted)
 		return 1;
 	memset(taken, 1, count * sizeof(*taken));
 	memset(interrupted, 1, count);
-	variant->record(warm_up);
+	variant->record(0, warm_up);
 	worth_asking = long_ticks(variant);
 	read_kernel_counters(&counters[0], &before);
 	for (uint64_t index = 0; index < count; index++) {
-		taken[index] = sample(variant);
+		taken[index] = sample(variant, index);
 		interrupted[index] = 0;
 		if (taken[index] >= worth_asking) {
 			read_kernel_counters(&counters[0], &after);
@@ -242,8 +280,9 @@ static const struct variant *find(const struct variant *variants, uint32_t varia
 	return NULL;
 }
 
-static int serve(const char *request, uint32_t threads, const struct variant *variants, uint32_t variant_count)
+static int serve(const char *request, const struct variant *variants, uint32_t variant_count)
 {
+	static uint64_t round_count;
 	unsigned long long warm_up, count;
 	char verb[16], name[64];
 	int status = 0;
@@ -259,9 +298,10 @@ static int serve(const char *request, uint32_t threads, const struct variant *va
 	}
 	current.warm_up = warm_up;
 	current.count = count;
-	if (strcmp(verb, "round") == 0) {
-		run_round(0);
-		report(threads);
+	current.counts_events = strcmp(verb, "round") == 0;
+	if (current.counts_events || strcmp(verb, "timed") == 0) {
+		run_round(0, ++round_count);
+		report();
 	} else if (strcmp(verb, "samples") == 0 && count <= SAMPLE_COUNT_MAX) {
 		status = take_samples(current.variant, warm_up, count);
 	} else {
@@ -271,18 +311,55 @@ static int serve(const char *request, uint32_t threads, const struct variant *va
 	return fflush(stdout) == 0 ? status : 1;
 }
 
+/* In a file that other processes map, too. */
+static bool meet_in(const char *path)
+{
+	int file = open(path, O_RDWR | O_CLOEXEC);
+	void *shared;
+
+	if (file < 0 || ftruncate(file, sizeof(*meeting)) != 0)
+		return false;
+	shared = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	close(file);
+	if (shared == MAP_FAILED)
+		return false;
+	meeting = shared;
+	return true;
+}
+
+static void begin_meeting(void)
+{
+	pthread_barrier_t *barriers[] = {&meeting->begin, &meeting->warmed_up, &meeting->end};
+	pthread_barrierattr_t attributes;
+
+	pthread_barrierattr_init(&attributes);
+	pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	for (uint32_t index = 0; index < 3; index++)
+		pthread_barrier_init(barriers[index], &attributes, thread_count * process_count);
+	pthread_barrierattr_destroy(&attributes);
+}
+
 int serve_rounds(int argument_count, char **arguments, const struct variant *variants, uint32_t variant_count)
 {
 	long threads = argument_count > 1 ? atol(arguments[1]) : 1;
+	uint32_t process = 0;
 	char request[REQUEST_BYTES_MAX];
 
 	if (threads < 1 || threads > THREAD_COUNT_MAX) {
 		fprintf(stderr, "%s: 1 to %d threads, not %ld\n", arguments[0], THREAD_COUNT_MAX, threads);
 		return 2;
 	}
-	pthread_barrier_init(&begin, NULL, (unsigned int)threads);
-	pthread_barrier_init(&measure, NULL, (unsigned int)threads);
-	pthread_barrier_init(&end, NULL, (unsigned int)threads);
+	thread_count = (uint32_t)threads;
+	if (argument_count == 5) {
+		process = (uint32_t)atol(arguments[3]);
+		process_count = (uint32_t)atol(arguments[4]);
+		if (!meet_in(arguments[2])) {
+			perror(arguments[2]);
+			return 1;
+		}
+	}
+	if (process == 0)
+		begin_meeting();
 	find_counters();
 	for (long thread = 1; thread < threads; thread++) {
 		pthread_t helper;
@@ -293,9 +370,9 @@ int serve_rounds(int argument_count, char **arguments, const struct variant *var
 		}
 	}
 	/* After the others have started, which would inherit its CPU. Each round waits for all of them. */
-	open_counters(&counters[0], pin(0));
+	open_counters(&counters[0], pin(process));
 	while (fgets(request, sizeof(request), stdin)) {
-		int status = serve(request, (uint32_t)threads, variants, variant_count);
+		int status = serve(request, variants, variant_count);
 
 		if (status != 0)
 			return status;

@@ -26,7 +26,7 @@ impl Attached {
     ) -> Result<Attached, Error> {
         let mut daemon = Daemon::start(command.stdin(Stdio::null()))?;
         let pid = daemon.pid();
-        daemon.wait_until(&workshop.patience, "the tracer is attached", || is_attached(pid))?;
+        daemon.wait_for(&workshop.patience, "the tracer to attach", || is_attached(pid))?;
         Ok(Attached { daemon })
     }
 

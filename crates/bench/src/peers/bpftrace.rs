@@ -17,7 +17,7 @@ pub(super) const PEER: Peer = Peer {
     name: "bpftrace",
     about: "a BPF program that counts, through bpftrace",
     group: Group::Calls,
-    rows: &[RowKind::recorded("bpftrace", "BPF, counting (bpftrace)", "call")],
+    rows: &[RowKind::recorded("bpftrace", "BPF, counting (bpftrace)", "call").with_payloads()],
     find: |workshop| {
         if find("bpftrace").is_none() {
             return Err(Absence::of_program("bpftrace", "bpftrace"));

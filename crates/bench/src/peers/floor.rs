@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What needs no tracer: an empty loop, the clock, what recording takes at least, and fprintf.
+//! Loops without a tracer: nothing, the clock, the least that recording takes, and fprintf.
 
 use super::{Found, Peer, RowKind, Untraced};
 use crate::report::Group;
+use crate::workshop::C_LIBRARY;
 
 pub(super) const PEER: Peer = Peer {
     name: "floor",
@@ -16,7 +17,7 @@ pub(super) const PEER: Peer = Peer {
         RowKind::unrecorded("fprintf", "fprintf to /dev/null", "fprintf"),
     ],
     find: |workshop| {
-        let programs = workshop.compile_sized("floor", &["floor.c"], &[])?;
+        let programs = workshop.compile_sized("floor", &["floor.c"], &[], C_LIBRARY, &workshop.payloads)?;
         Ok(Found::Events(Box::new(Untraced { programs })))
     },
 };

@@ -2,23 +2,21 @@
 //! LTTng-UST's events, recorded by a session daemon of their own. Root's daemon has its files in fixed places, /run and /dev/shm, so that
 //! root's one runs with others mounted there; anybody else's has them below LTTNG_HOME.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use piste_reason::reason;
 use rustix::process::geteuid;
+use tempfile::TempDir;
 
-use super::{EventSession, EventTracer, Found, Peer, Recorded, RowKind};
+use super::{EventSession, EventTracer, Found, Peer, RING, Recorded, RowKind};
 use crate::error::{Absence, Error};
 use crate::pisted::events_in;
-use crate::processes::{Daemon, bound, find, output_of};
+use crate::processes::{Daemon, Patience, bound, find, output_of};
 use crate::report::Group;
 use crate::workshop::{Sized, Workshop};
 
-const RING: [&str; 3] = ["--overwrite", "--subbuf-size=256K", "--num-subbuf=4"];
 /// Channels, and the event that each records.
 const CHANNELS: [(&str, &str); 5] = [
     ("plain", "bench:plain"),
@@ -62,34 +60,36 @@ pub(super) const PEER: Peer = Peer {
                 "install it (Debian: apt install liblttng-ust-dev)",
             ));
         }
-        if geteuid().is_root() && output_of(Command::new(APART[0]).args(&APART[1..]).args(["sh", "true"])).is_err() {
+        let mut apart = Command::new(APART[0]);
+        apart.args(&APART[1..]).args(["sh", "true"]);
+        if geteuid().is_root() && output_of(&mut apart, &workshop.patience).is_err() {
             return Err(Absence::for_good(
-                "its daemon would meet the one of the machine: root may not mount folders of its own here (unshare --mount)",
+                "its session daemon would interfere with the one of the system, because root may not mount folders of its own here (unshare --mount)",
             ));
         }
         let flags = ["-llttng-ust", "-llttng-ust-common", "-ldl"].map(str::to_owned);
         Ok(Found::Events(Box::new(Lttng {
-            programs: workshop.compile_sized("lttng", &["lttng.c", "lttng-formatted.c"], &flags)?,
-            started: Cell::new(0),
+            programs: workshop.compile_sized(
+                "lttng",
+                &["lttng.c", "lttng-formatted.c"],
+                &flags,
+                "liblttng-ust-dev",
+                &workshop.payloads,
+            )?,
         })))
     },
 };
 
 struct Lttng {
     programs: Sized,
-    /// How many sessions there were, of which each has a folder.
-    started: Cell<u32>,
 }
 
 impl EventTracer for Lttng {
     fn start<'w>(&self, workshop: &'w Workshop) -> Result<Box<dyn EventSession + 'w>, Error> {
-        self.started.set(self.started.get() + 1);
-        let home = workshop.path(&format!("lttng-{}", self.started.get()));
-        fs::create_dir(&home)
-            .map_err(|error| Error::new(format!("cannot create {}: {}", home.display(), reason(&error))))?;
+        let home = workshop.folder("lttng")?;
         let mut session = Session {
             programs: self.programs.clone(),
-            daemon: start_daemon(&home)?,
+            daemon: start_daemon(home.path())?,
             workshop,
             home,
             found: None,
@@ -125,49 +125,60 @@ struct Session<'w> {
     programs: Sized,
     daemon: Daemon,
     workshop: &'w Workshop,
-    home: PathBuf,
+    /// Removed after the daemon has ended.
+    home: TempDir,
     /// By the names of the events, once somebody asked.
     found: Option<BTreeMap<String, u64>>,
 }
 
 impl Session<'_> {
     fn wait_for_daemon(&mut self) -> Result<(), Error> {
-        let (pid, home) = (self.daemon.pid(), self.home.clone());
+        let (pid, home) = (self.daemon.pid(), self.home.path());
         let name = format!("/proc/{pid}/comm");
+        let patience = &self.workshop.patience;
         // Before that, the folders are not mounted, and lttng would ask the daemon of the machine.
         let has_started = || fs::read_to_string(&name).is_ok_and(|name| name.trim() == DAEMON);
-        let answers = || output_of(at_home(beside(pid, "lttng").args(["--no-sessiond", "list"]), &home)).is_ok();
-        let patience = &self.workshop.patience;
+        let answers = || {
+            let mut command = beside(pid, "lttng");
+            output_of(at_home(command.args(["--no-sessiond", "list"]), home), patience).is_ok()
+        };
         self.daemon
-            .wait_until(patience, "lttng-sessiond answers", || has_started() && answers())
+            .wait_for(patience, "lttng-sessiond to answer", || has_started() && answers())
     }
 
-    fn lttng(&self, arguments: &[&str]) -> Result<(), Error> {
+    fn lttng(&self, arguments: &[&str], patience: &Patience) -> Result<(), Error> {
         let mut command = beside(self.daemon.pid(), "lttng");
         command.arg("--no-sessiond").args(arguments);
-        output_of(at_home(&mut command, &self.home)).map(drop)
+        output_of(at_home(&mut command, self.home.path()), patience).map(drop)
     }
 
     fn record(&self) -> Result<(), Error> {
+        let patience = &self.workshop.patience;
         let output = format!("--output={}", self.trace().display());
-        self.lttng(&["create", "bench", "--snapshot", &output])?;
+        self.lttng(&["create", "bench", "--snapshot", &output], patience)?;
         for (channel, event) in CHANNELS {
-            self.lttng(&[&["enable-channel", "-u", channel], &RING[..]].concat())?;
+            self.lttng(
+                &[&["enable-channel", "-u", "--overwrite", channel], &RING[..]].concat(),
+                patience,
+            )?;
             if channel == "contexts" {
-                self.lttng(&["add-context", "-u", "-c", channel, "-t", "vtid"])?;
+                self.lttng(&["add-context", "-u", "-c", channel, "-t", "vtid"], patience)?;
             }
             let filter: &[&str] = if channel == "filtered" {
                 &["--filter", FILTER]
             } else {
                 &[]
             };
-            self.lttng(&[&["enable-event", "-u", "-c", channel, event], filter].concat())?;
+            self.lttng(
+                &[&["enable-event", "-u", "-c", channel, event], filter].concat(),
+                patience,
+            )?;
         }
-        self.lttng(&["start"])
+        self.lttng(&["start"], patience)
     }
 
     fn trace(&self) -> PathBuf {
-        self.home.join("trace")
+        self.home.path().join("trace")
     }
 }
 
@@ -187,13 +198,13 @@ fn beside(pid: u32, program: impl AsRef<Path>) -> Command {
 impl EventSession for Session<'_> {
     fn program(&self, payload_bytes: u32) -> Option<Command> {
         let mut command = beside(self.daemon.pid(), self.programs.get(&payload_bytes)?);
-        at_home(&mut command, &self.home);
+        at_home(&mut command, self.home.path());
         Some(command)
     }
 
     fn recorded(&mut self, variant: &str) -> Result<Recorded, Error> {
         if self.found.is_none() {
-            self.lttng(&["snapshot", "record"])?;
+            self.lttng(&["snapshot", "record"], &self.workshop.patience)?;
             self.found = Some(events_in(self.workshop, &self.trace())?);
         }
         let event = CHANNELS
@@ -208,6 +219,6 @@ impl EventSession for Session<'_> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         // Its consumer would outlive it otherwise, as long as there is a session.
-        let _ = self.lttng(&["destroy", "--all"]);
+        let _ = self.lttng(&["destroy", "--all"], &Patience::for_removal());
     }
 }

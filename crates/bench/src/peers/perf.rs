@@ -1,33 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! perf record, of the entry and the return of each system call.
+//! perf record, of the entry and the return of each system call, as a flight recorder: perf reads its rings only at the end.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use piste_kernel::tracefs::Tracefs;
+use tempfile::TempDir;
 
 use super::attached::Attached;
-use super::{CallSession, CallTracer, Found, Peer, Recorded, RowKind};
+use super::{CallSession, CallTracer, Found, Peer, RING_KIB, Recorded, RowKind};
 use crate::error::{Absence, Error};
-use crate::processes::{bound, find, output_of};
+use crate::processes::{Patience, bound, find, output_of};
 use crate::report::Group;
-use crate::workshop::Workshop;
+use crate::workshop::{READING_LIMIT, Workshop};
 
 pub(super) const PEER: Peer = Peer {
     name: "perf",
-    about: "perf record",
+    about: "perf record, as a flight recorder",
     group: Group::Calls,
-    rows: &[RowKind::recorded("perf", "perf record", "call")],
+    rows: &[RowKind::recorded("perf", "perf record, overwrite", "call").with_payloads()],
     find: |workshop| {
-        if find("perf").is_none() {
-            return Err(Absence::of_program("perf", "linux-perf"));
-        }
+        is_installed()?;
         Ok(Found::Calls(Box::new(Perf {
             _tracefs: workshop.tracefs()?,
         })))
     },
 };
+
+const DATA: &str = "perf.data";
+
+pub(super) fn is_installed() -> Result<(), Absence> {
+    find("perf")
+        .map(drop)
+        .ok_or_else(|| Absence::of_program("perf", "linux-perf"))
+}
 
 struct Perf {
     /// perf looks up its events there, so it has to be mounted.
@@ -36,20 +42,56 @@ struct Perf {
 
 impl CallTracer for Perf {
     fn attach<'w>(&self, workshop: &'w Workshop, pid: u32) -> Result<Box<dyn CallSession + 'w>, Error> {
-        let data = workshop.path("perf.data");
+        let events = ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"];
+        let recording = PerfRecording::start(workshop, &events, &["-p", &pid.to_string()])?;
+        Ok(Box::new(recording))
+    }
+}
+
+impl CallSession for PerfRecording {
+    fn detach(self: Box<Self>) -> Result<Recorded, Error> {
+        self.end()
+    }
+}
+
+/// perf that records.
+pub(super) struct PerfRecording {
+    attached: Attached,
+    folder: TempDir,
+    patience: Patience,
+}
+
+impl PerfRecording {
+    /// Records some events of what `scope` says, in the words of perf.
+    pub(super) fn start(workshop: &Workshop, events: &[&str], scope: &[&str]) -> Result<PerfRecording, Error> {
+        let folder = workshop.folder("perf")?;
+        let ring = format!("{RING_KIB}K");
         let mut command = bound("perf");
-        command.args([
-            "record",
-            "-q",
-            "-e",
-            "raw_syscalls:sys_enter",
-            "-e",
-            "raw_syscalls:sys_exit",
-            "-p",
-        ]);
-        command.arg(pid.to_string()).arg("-o").arg(&data).stdout(Stdio::null());
+        command.args(["record", "-q", "--overwrite", "-m", &ring]);
+        for event in events {
+            command.args(["-e", event]);
+        }
+        command
+            .args(scope)
+            .arg("-o")
+            .arg(folder.path().join(DATA))
+            .stdout(Stdio::null());
         let attached = Attached::start(workshop, &mut command, polls_rings)?;
-        Ok(Box::new(Session { attached, data }))
+        Ok(PerfRecording {
+            attached,
+            folder,
+            patience: workshop.patience.of(READING_LIMIT),
+        })
+    }
+
+    /// Ends it, and says how many events were in the rings.
+    pub(super) fn end(self) -> Result<Recorded, Error> {
+        self.attached.end()?;
+        let mut command = Command::new("perf");
+        command
+            .args(["report", "--stats", "-i"])
+            .arg(self.folder.path().join(DATA));
+        Ok(Recorded::events(samples(&output_of(&mut command, &self.patience)?)))
     }
 }
 
@@ -59,20 +101,6 @@ fn polls_rings(pid: u32) -> bool {
     let mut links = files.filter_map(|file| fs::read_link(file.path()).ok());
     let sleeps_in = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
     links.any(|link| link.to_string_lossy().contains("perf_event")) && sleeps_in.contains("poll")
-}
-
-struct Session {
-    attached: Attached,
-    data: PathBuf,
-}
-
-impl CallSession for Session {
-    fn detach(self: Box<Self>) -> Result<Recorded, Error> {
-        self.attached.end()?;
-        let stats = output_of(Command::new("perf").args(["report", "--stats", "-i"]).arg(&self.data))?;
-        let _ = fs::remove_file(&self.data);
-        Ok(Recorded::events(samples(&stats)))
-    }
 }
 
 /// From the first line about samples, which is that of all events.

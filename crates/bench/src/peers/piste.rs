@@ -2,21 +2,18 @@
 //! Piste's events, recorded by a pisted of their own. Each way of recording has a channel of its own, so that what is in its ring at the end is of
 //! that way alone.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
-use super::{EventSession, EventTracer, Found, Peer, Recorded, RowKind};
+use super::{EventSession, EventTracer, Found, Peer, RING, Recorded, RowKind};
 use crate::error::{Absence, Error};
 use crate::pisted::{Pisted, events_in};
 use crate::report::Group;
 use crate::workshop::{Sized, Workshop};
 
-/// Of a channel that is overwritten: as LTTng's, so that both stay in the same caches.
-const RING: [&str; 2] = ["--subbuf-size=256K", "--num-subbuf=4"];
 /// Of a channel that must have room for a whole round while the consumer sleeps.
 const LARGE_RING: [&str; 2] = ["--subbuf-size=2M", "--num-subbuf=4"];
 /// With what comes before it, a round fills half of such a ring, and the consumer empties it until the next one: an event takes 8 bytes.
@@ -73,25 +70,21 @@ pub(super) const PEER: Peer = Peer {
         }
         flags.push("-lpiste".into());
         Ok(Found::Events(Box::new(Piste {
-            programs: workshop.compile_sized("piste", &["piste.c"], &flags)?,
-            started: Cell::new(0),
+            programs: workshop.compile_sized("piste", &["piste.c"], &flags, "libpiste-dev", &workshop.payloads)?,
         })))
     },
 };
 
 struct Piste {
     programs: Sized,
-    /// How many sessions there were, of which each has a folder.
-    started: Cell<u32>,
 }
 
 impl EventTracer for Piste {
     fn start<'w>(&self, workshop: &'w Workshop) -> Result<Box<dyn EventSession + 'w>, Error> {
-        self.started.set(self.started.get() + 1);
-        let folder = workshop.path(&format!("piste-{}", self.started.get()));
+        let folder = workshop.folder("piste")?;
         let session = Session {
             programs: self.programs.clone(),
-            pisted: Pisted::start(workshop, &folder)?,
+            pisted: Pisted::start(workshop, folder.path())?,
             workshop,
             folder,
             found: None,
@@ -106,7 +99,8 @@ struct Session<'w> {
     programs: Sized,
     pisted: Pisted,
     workshop: &'w Workshop,
-    folder: PathBuf,
+    /// Removed after pisted has ended, which writes there. Traces are large.
+    folder: TempDir,
     /// By the names of the events, once somebody asked.
     found: Option<BTreeMap<String, Recorded>>,
 }
@@ -120,7 +114,7 @@ impl Session<'_> {
         channels: &[(&str, &[&str], &str)],
         ring: &[&str],
     ) -> Result<(), Error> {
-        self.pisted.create(name, &self.folder.join(name), is_in_memory)?;
+        self.pisted.create(name, &self.folder.path().join(name), is_in_memory)?;
         for (channel, options, event) in channels {
             self.pisted
                 .piste(&[&["enable-channel", "-s", name, "-u", channel], *options, ring].concat())?;
@@ -136,13 +130,13 @@ impl Session<'_> {
     }
 
     fn look(&self) -> Result<BTreeMap<String, Recorded>, Error> {
-        let snapshot = self.folder.join("snapshot");
+        let snapshot = self.folder.path().join("snapshot");
         self.pisted
             .piste(&["snapshot", "record", "-s", "memory", "-o", &snapshot.to_string_lossy()])?;
         self.pisted.piste(&["stop", "disk"])?;
         let status = self.pisted.json(&["status", "disk"])?;
         let mut events = events_in(self.workshop, &snapshot)?;
-        events.extend(events_in(self.workshop, &self.folder.join("disk"))?);
+        events.extend(events_in(self.workshop, &self.folder.path().join("disk"))?);
         let recorded = |(name, count): (String, u64)| {
             let discarded = channel_of(&name).map_or(0, |channel| discarded_by(&status, channel));
             (

@@ -3,6 +3,7 @@
 
 use super::{Found, PAYLOAD_BYTES, Peer, RowKind, Untraced};
 use crate::report::Group;
+use crate::workshop::C_LIBRARY;
 
 pub(super) const PEER: Peer = Peer {
     name: "prototype",
@@ -10,7 +11,7 @@ pub(super) const PEER: Peer = Peer {
     group: Group::Events,
     rows: &[RowKind::unrecorded("prototype", "prototype ring", "plain")],
     find: |workshop| {
-        let program = workshop.compile("prototype", &["prototype.c"], &[])?;
+        let program = workshop.compile("prototype", &["prototype.c"], &[], C_LIBRARY)?;
         let programs = [(PAYLOAD_BYTES, program)].into();
         Ok(Found::Events(Box::new(Untraced { programs })))
     },

@@ -21,7 +21,7 @@ pub(super) const PEER: Peer = Peer {
                 "install it (Debian: apt install systemtap-sdt-dev)",
             ));
         }
-        let program = workshop.compile("static_probe", &["static_probe.c"], &[])?;
+        let program = workshop.compile("static_probe", &["static_probe.c"], &[], "systemtap-sdt-dev")?;
         let found = places(&program, ProbePlaceKind::Usdt, None).unwrap_or_default();
         let [place] = &found[..] else {
             return Err(Absence::for_good("the compiled program has no static probe"));

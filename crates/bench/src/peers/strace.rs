@@ -18,13 +18,16 @@ pub(super) const PEER: Peer = Peer {
     rows: &[RowKind {
         // The thread waits for strace most of the time.
         clock: RowClock::Wall,
-        ..RowKind::recorded("strace", "strace, to a file", "call")
+        ..RowKind::recorded("strace", "strace, to a file", "call").with_payloads()
     }],
     find: |_| match find("strace") {
         Some(_) => Ok(Found::Calls(Box::new(Strace))),
         None => Err(Absence::of_program("strace", "strace")),
     },
 };
+
+/// Those of the measured program.
+const CALLS: [&str; 2] = ["getppid(", "openat(AT_FDCWD, \"////"];
 
 struct Strace;
 
@@ -52,7 +55,9 @@ struct Session {
 impl CallSession for Session {
     fn detach(self: Box<Self>) -> Result<Recorded, Error> {
         self.attached.end()?;
-        let calls = read(&self.output)?.matches("getppid(").count() as u64;
+        let text = read(&self.output)?;
+        let is_measured = |line: &&str| CALLS.iter().any(|call| line.starts_with(call));
+        let calls = text.lines().filter(is_measured).count() as u64;
         let _ = fs::remove_file(&self.output);
         Ok(Recorded::events(calls))
     }

@@ -15,7 +15,7 @@ pub(super) const PEER: Peer = Peer {
     name: "tracefs",
     about: "a tracefs instance that nobody reads",
     group: Group::Calls,
-    rows: &[RowKind::recorded("tracefs", "tracefs instance, nobody reads", "call")],
+    rows: &[RowKind::recorded("tracefs", "tracefs instance, nobody reads", "call").with_payloads()],
     find: |workshop| {
         Ok(Found::Calls(Box::new(Bare {
             tracefs: workshop.tracefs()?,
@@ -29,7 +29,7 @@ struct Bare {
 
 impl CallTracer for Bare {
     fn attach<'w>(&self, _workshop: &'w Workshop, pid: u32) -> Result<Box<dyn CallSession + 'w>, Error> {
-        let instance = Instance::new(&self.tracefs, "calls")?;
+        let instance = Instance::new(&self.tracefs)?;
         instance.write("set_event_pid", &pid.to_string())?;
         for event in EVENTS {
             instance.enable(event)?;

@@ -8,9 +8,9 @@ use crate::workshop::Workshop;
 
 pub(super) const PEER: Peer = Peer {
     name: "call",
-    about: "getppid, not traced",
+    about: "a system call, not traced",
     group: Group::Calls,
-    rows: &[RowKind::unrecorded("call", "getppid, not traced", "call")],
+    rows: &[RowKind::unrecorded("call", "not traced", "call").with_payloads()],
     find: |_| Ok(Found::Calls(Box::new(Nobody))),
 };
 

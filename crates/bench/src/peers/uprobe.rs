@@ -9,9 +9,9 @@ use piste_kernel::tracefs::Tracefs;
 
 use super::{EventSession, EventTracer, Found, PAYLOAD_BYTES, Peer, Recorded, RowKind};
 use crate::error::{Absence, Error};
-use crate::instance::{Instance, Probe};
+use crate::instance::{Instance, Place};
 use crate::report::Group;
-use crate::workshop::Workshop;
+use crate::workshop::{C_LIBRARY, Workshop};
 
 const FUNCTION: &str = "piste_bench_probed";
 /// The first argument, which tracefs finds where the architecture has it.
@@ -26,24 +26,28 @@ pub(super) const PEER: Peer = Peer {
     about: "a probe at a function, through tracefs",
     group: Group::Events,
     rows: &[RowKind::recorded("uprobe", "uprobe, through tracefs", "probed")],
-    find: |workshop| {
-        let tracefs = workshop.tracefs()?;
-        let program = workshop.compile("probed", &["probed.c"], &["-fno-omit-frame-pointer".into()])?;
-        let found = places(&program, ProbePlaceKind::Symbol, Some(FUNCTION)).unwrap_or_default();
-        let [place] = &found[..] else {
-            return Err(Absence::for_good(format!(
-                "the compiled program has no function {FUNCTION}"
-            )));
-        };
-        Ok(Found::Events(Box::new(Probed {
-            tracefs,
-            program,
-            name: "probed",
-            offset: place.offset,
-            arguments: ARGUMENT.into(),
-        })))
-    },
+    find: |workshop| Ok(Found::Events(Box::new(probed(workshop, "probed")?))),
 };
+
+/// A program of that name with a function to probe. Each has a file of its own, because a probe is in all processes of a file.
+pub(super) fn probed(workshop: &Workshop, name: &'static str) -> Result<Probed, Absence> {
+    let tracefs = workshop.tracefs()?;
+    let flags = ["-fno-omit-frame-pointer".to_owned()];
+    let program = workshop.compile(name, &["probed.c"], &flags, C_LIBRARY)?;
+    let found = places(&program, ProbePlaceKind::Symbol, Some(FUNCTION)).unwrap_or_default();
+    let [place] = &found[..] else {
+        return Err(Absence::for_good(format!(
+            "the compiled program has no function {FUNCTION}"
+        )));
+    };
+    Ok(Probed {
+        tracefs,
+        program,
+        name,
+        offset: place.offset,
+        arguments: ARGUMENT.into(),
+    })
+}
 
 /// A program with a probe.
 pub(super) struct Probed {
@@ -56,24 +60,34 @@ pub(super) struct Probed {
     pub(super) arguments: String,
 }
 
+impl Probed {
+    /// An instance with the probe, and the name of the probe. Nothing records it yet.
+    pub(super) fn add_probe(&self) -> Result<(Instance, String), Error> {
+        let mut instance = Instance::new(&self.tracefs)?;
+        let place = Place {
+            file: &self.program,
+            offset: self.offset,
+            arguments: &self.arguments,
+        };
+        let probe = instance.add_probe(self.name, &place)?;
+        Ok((instance, probe))
+    }
+}
+
 impl EventTracer for Probed {
     fn start<'w>(&self, _workshop: &'w Workshop) -> Result<Box<dyn EventSession + 'w>, Error> {
-        let probe = Probe::new(&self.tracefs, self.name, &self.program, self.offset, &self.arguments)?;
-        let instance = Instance::new(&self.tracefs, self.name)?;
-        instance.enable(probe.name())?;
+        let (instance, probe) = self.add_probe()?;
+        instance.enable(&probe)?;
         Ok(Box::new(Session {
             program: self.program.clone(),
             instance,
-            _probe: probe,
         }))
     }
 }
 
-/// The instance ends before the probe does, which it uses.
 struct Session {
     program: PathBuf,
     instance: Instance,
-    _probe: Probe,
 }
 
 impl EventSession for Session {

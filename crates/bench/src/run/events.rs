@@ -2,16 +2,18 @@
 //! Rounds of programs whose events are recorded: all tracers record all the time, and their programs take turns.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::mem;
 
-use super::reference::Reference;
+use piste_reason::reason;
+
+use super::reference::{Reference, TRIES};
 use super::{Kept, Load, Pass, Plan, Ready, Run, SAMPLE_WARM_UP, When, quickest_ns};
 use crate::error::Error;
 use crate::peers::{EventSession, EventTracer, PAYLOAD_BYTES};
 use crate::program::Program;
+use crate::summary::Measured;
 use crate::workshop::Workshop;
-
-/// There are at most so many times as many passes as are wanted.
-const PASSES_MAX: u32 = 2;
 
 /// A peer whose tracer records, with its programs. They end before the tracer does.
 struct Live<'w> {
@@ -19,6 +21,8 @@ struct Live<'w> {
     index: usize,
     programs: BTreeMap<Load, Program>,
     session: Box<dyn EventSession + 'w>,
+    /// In this repetition, at the end of which it is checked whether it was recorded.
+    measured: Measured,
 }
 
 impl<'w> Live<'w> {
@@ -30,23 +34,50 @@ impl<'w> Live<'w> {
     ) -> Result<Live<'w>, Error> {
         let session = ready.tracer.start(workshop)?;
         let mut programs = BTreeMap::new();
-        for payload_bytes in [PAYLOAD_BYTES].iter().chain(&plan.payloads) {
-            for threads in &plan.threads {
-                let load = Load {
-                    threads: *threads,
-                    payload_bytes: *payload_bytes,
-                };
-                if let Some(command) = session.program(load.payload_bytes) {
-                    programs.insert(load, Program::start(command, load.threads, &workshop.patience)?);
-                }
+        for load in loads(plan) {
+            if let Some(program) = start_program(&*session, load, workshop)? {
+                programs.insert(load, program);
             }
         }
         Ok(Live {
             index,
             programs,
             session,
+            measured: Measured::default(),
         })
     }
+}
+
+/// Everything that a program is to do at once, in turn.
+fn loads(plan: &Plan) -> impl Iterator<Item = Load> {
+    let threads = plan.threads.iter().map(|threads| (*threads, 1));
+    let processes = plan.processes.iter().map(|processes| (1, *processes));
+    let counts: Vec<(u32, u32)> = threads.chain(processes).collect();
+    let payloads = [PAYLOAD_BYTES].into_iter().chain(plan.payloads.clone());
+    payloads.flat_map(move |payload_bytes| {
+        let load = move |(threads, processes)| Load {
+            threads,
+            processes,
+            payload_bytes,
+        };
+        counts.clone().into_iter().map(load)
+    })
+}
+
+/// `None` if there is no program with such events.
+fn start_program(session: &dyn EventSession, load: Load, workshop: &Workshop) -> Result<Option<Program>, Error> {
+    let command = || session.program(load.payload_bytes);
+    let patience = &workshop.patience;
+    let Some(first) = command() else { return Ok(None) };
+    if load.processes == 1 {
+        return Program::start(first, load.threads, patience).map(Some);
+    }
+    let commands = (0..load.processes).filter_map(|_| command()).collect();
+    let folder = workshop.folder("meeting")?;
+    let meeting = folder.path().join("meeting");
+    fs::write(&meeting, "")
+        .map_err(|error| Error::new(format!("cannot write {}: {}", meeting.display(), reason(&error))))?;
+    Program::start_together(commands, &meeting, patience).map(Some)
 }
 
 /// What is done with a peer that is live.
@@ -65,7 +96,7 @@ impl<'p> Run<'p> {
         self.with_each(&mut live, &mut |run, live| run.rounds_of(live, None))?;
         let mut passes: Vec<Pass> = Vec::new();
         let mut done = 0;
-        while done < wanted && (passes.len() as u32) < wanted * PASSES_MAX && !live.is_empty() {
+        while done < wanted && (passes.len() as u32) < wanted * TRIES && !live.is_empty() {
             percent(done * 100 / wanted);
             let watch = reference.begin()?;
             let pass = self.outcome.passes.len();
@@ -118,12 +149,12 @@ impl<'p> Run<'p> {
                 };
                 let size = match self.sizes.get(&(kind.name, *load)) {
                     Some(size) => *size,
-                    None => program.events_in(variant, self.plan.scale.round_ns, kind.events_max)?,
+                    None => program.events_in(variant, kind.clock, self.plan.scale.round_ns, kind.events_max)?,
                 };
                 self.sizes.insert((kind.name, *load), size);
-                let round = program.round(variant, size)?;
+                let round = program.round(variant, kind.clock, size)?;
                 if let Some(when) = when {
-                    let series = self.outcome.series(ready.peer, kind, *load);
+                    let series = live.measured.series(ready.peer, kind, *load);
                     series.rounds.push(Kept { when, round });
                 }
             }
@@ -135,28 +166,29 @@ impl<'p> Run<'p> {
     fn sample_events(&mut self, live: &mut Live<'p>) -> Result<(), Error> {
         let ready = &self.events[live.index];
         for kind in &ready.rows {
-            for (load, program) in live.programs.iter_mut().filter(|(load, _)| load.threads == 1) {
+            for (load, program) in live.programs.iter_mut().filter(|(load, _)| load.all_threads() == 1) {
                 if let Some(variant) = kind.variant_with(load.payload_bytes) {
                     let warm_up = SAMPLE_WARM_UP.min(kind.events_max);
                     let samples = program.samples(variant, warm_up, self.plan.scale.samples)?;
-                    self.outcome.series(ready.peer, kind, *load).samples.extend(samples);
+                    live.measured.series(ready.peer, kind, *load).samples.extend(samples);
                 }
             }
         }
         Ok(())
     }
 
-    /// A tracer that records nothing would be fast.
+    /// A tracer that records nothing would be fast, so what was measured counts only now.
     fn check_events(&mut self, live: &mut Live<'p>) -> Result<(), Error> {
         let ready = &self.events[live.index];
         for kind in ready.rows.iter().filter(|kind| kind.records) {
             for load in live.programs.keys() {
                 if let Some(variant) = kind.variant_with(load.payload_bytes) {
                     let recorded = live.session.recorded(variant)?;
-                    self.outcome.series(ready.peer, kind, *load).add_recorded(recorded);
+                    live.measured.series(ready.peer, kind, *load).add_recorded(recorded);
                 }
             }
         }
+        self.outcome.measured.add(mem::take(&mut live.measured));
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use super::reading::PageOptions;
 ///
 /// Runs rounds of each tracer in turn: for programs without a tracer, Piste, LTTng-UST, trace_marker, USDT and uprobe; for system calls tracefs, Piste,
 /// perf, BPF and strace. Tracers that are not installed are named, with what to install. Measured programs are compiled here, so a C compiler is
-/// needed; tracing the kernel needs root. Takes a few minutes; Ctrl-C ends it early, with the results so far.
+/// needed; tracing the kernel needs root. Takes a few minutes; Ctrl-C ends it early, with the results of the repetitions that are complete.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -34,19 +34,25 @@ pub(crate) struct Bench {
     #[arg(value_name = "PEER")]
     pub(crate) peers: Vec<String>,
     /// Measure nothing; list what can be measured
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["peers", "quick", "threads", "processes", "payload", "names", "csv", "output"])]
     pub(crate) list: bool,
-    /// Only show that everything runs; the figures say nothing
+    /// Only check that every tracer runs; this is too short for usable figures
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Let so many threads record at the same time, each on its own CPU, such as 1,2
+    /// Record from COUNT threads at the same time, each on its own CPU, such as 1,2
     #[arg(long, value_name = "COUNT", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) threads: Vec<u32>,
-    /// Also measure events with so many bytes of payload, such as 16,64,1024, without a tracer, with Piste and with LTTng-UST
+    /// Also record from COUNT processes at the same time, each with one thread on its own CPU, such as 2
+    #[arg(long, value_name = "COUNT", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(crate) processes: Vec<u32>,
+    /// Also measure events with BYTES of payload, such as 16,64,1024, without a tracer, with Piste and with LTTng-UST
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16384))]
     pub(crate) payload: Vec<u32>,
+    /// Also measure the system call openat with file names of BYTES, such as 16,256,1024,4000
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(16..=4095))]
+    pub(crate) names: Vec<u32>,
     /// Print the results as CSV
-    #[arg(long, conflicts_with_all = ["json", "list"])]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
     /// Also write the results to FILE: a page with pictures if its name ends in .html, CSV for .csv, else JSON
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -81,7 +87,7 @@ Exit status: 0, or 1 if the command or a recording fails.")]
         #[command(flatten)]
         page: PageOptions,
     },
-    /// Compare two results, and show which differences are real
+    /// Compare two results, and show which differences are significant
     Compare {
         /// Results of `piste bench --json` or `-o FILE.json`
         #[arg(value_name = "BEFORE", value_hint = ValueHint::FilePath)]

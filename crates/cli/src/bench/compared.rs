@@ -2,10 +2,9 @@
 //! Two results beside each other: `piste bench compare`, as text and as JSON (`bench_comparison` in docs/reference/schemas.json).
 
 use piste_bench::compare::{CONFIDENCE, Compared, Comparison, Verdict};
-use piste_bench::peers::PAYLOAD_BYTES;
 use serde_json::{Value, json};
 
-use super::report::{factor, ns};
+use super::report::{factor, load, ns};
 use crate::columns::{Align, Cell, Columns};
 use crate::page::Width;
 use crate::screen::{BAD, FAINT, GOOD, printable, styled};
@@ -35,11 +34,11 @@ pub(super) fn text(comparison: &Comparison, width: Width) -> String {
     }
     let mut text = columns.lines(0, width);
     text += &format!(
-        "\nTimes are nanoseconds for each event. A difference is real if the interval of the ratio ({} % confidence) does not contain 1\n",
+        "\nTimes are nanoseconds for each event. A difference is significant if the interval of the ratio ({} % confidence) does not contain 1\n",
         100.0 * CONFIDENCE
     );
     if comparison.rows.iter().any(|row| row.verdict() == Verdict::Unknown) {
-        text += "\"unknown\": a run had only one repetition, which says nothing of how much figures vary\n";
+        text += "\"unknown\": a run had only one repetition, so nobody knows how much its figures vary\n";
     }
     for remark in &comparison.remarks {
         text += &format!("note: {}\n", printable(remark));
@@ -53,14 +52,7 @@ pub(super) fn text(comparison: &Comparison, width: Width) -> String {
 }
 
 fn name(row: &Compared) -> String {
-    let mut name = row.name.clone();
-    if row.payload_bytes != PAYLOAD_BYTES {
-        name += &format!(", {} bytes", row.payload_bytes);
-    }
-    if row.threads > 1 {
-        name += &format!(", {} threads", row.threads);
-    }
-    name
+    row.name.clone() + &load(row.payload_bytes, row.threads, row.processes)
 }
 
 fn verdict_cell(verdict: Verdict) -> Cell {
@@ -84,6 +76,7 @@ pub(super) fn answer(comparison: &Comparison) -> Value {
         json!({
             "name": row.name,
             "threads": row.threads,
+            "processes": row.processes,
             "payload_bytes": row.payload_bytes,
             "before_ns": row.before_ns,
             "after_ns": row.after_ns,

@@ -9,12 +9,13 @@ use piste_bench::report::{Estimate, Group, Row, RowClock};
 
 use crate::failure::Failure;
 
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 26] = [
     "name",
     "peer",
     "title",
     "group",
     "threads",
+    "processes",
     "payload_bytes",
     "clock",
     "time_ns",
@@ -77,6 +78,7 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
         row.title.clone(),
         group.into(),
         row.threads.to_string(),
+        row.processes.to_string(),
         row.payload_bytes.to_string(),
         clock.into(),
         row.time_ns.value.to_string(),

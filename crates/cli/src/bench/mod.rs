@@ -14,7 +14,7 @@ mod picture;
 mod report;
 
 use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ use crate::child::not_ignored;
 use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::page::Page;
 use crate::screen::{json_text, printable};
+use crate::unfinished::ResultFile;
 
 pub(crate) use self::overhead::time_command;
 pub(crate) use self::report::ns;
@@ -69,28 +70,24 @@ pub(crate) fn bench(arguments: &Bench, json: bool) -> Result<(), Failure> {
         return Err(Failure::with_status(sentence, USAGE));
     }
     // So that nothing is measured in vain.
-    let file = arguments
-        .output
-        .as_deref()
-        .map(|path| Ok::<_, Failure>((path, create(path)?)))
-        .transpose()?;
+    let file = arguments.output.as_deref().map(ResultFile::new).transpose()?;
     let measured = measured(
         &Wanted {
             chosen: arguments.peers.clone(),
             threads: arguments.threads.clone(),
+            processes: arguments.processes.clone(),
             payloads: arguments.payload.clone(),
+            names: arguments.names.clone(),
             scale: if arguments.quick { Scale::QUICK } else { Scale::FULL },
         },
         json,
     )?;
-    if let Some((path, mut file)) = file {
-        let text = match ending(path).as_deref() {
+    if let Some((file, path)) = file.zip(arguments.output.as_deref()) {
+        file.write(&match ending(path).as_deref() {
             Some("csv") => csv::text(&measured)?,
             Some("html" | "htm") => page::page(&measured),
             _ => json_text(&measured)?,
-        };
-        file.write_all(text.as_bytes())
-            .map_err(|error| cannot("write", path, &reason(&error)))?;
+        })?;
     }
     match (json, arguments.csv) {
         (true, _) => page.show_json(&measured)?,
@@ -105,7 +102,9 @@ pub(crate) struct Wanted {
     /// Names of peers and rows; all if there is none.
     pub(crate) chosen: Vec<String>,
     pub(crate) threads: Vec<u32>,
+    pub(crate) processes: Vec<u32>,
     pub(crate) payloads: Vec<u32>,
+    pub(crate) names: Vec<u32>,
     pub(crate) scale: Scale,
 }
 
@@ -117,9 +116,11 @@ pub(crate) fn measured(wanted: &Wanted, json: bool) -> Result<Report, Failure> {
     payloads.retain(|payload| *payload != PAYLOAD_BYTES);
     let plan = Plan {
         payloads: ascending(payloads),
+        names: ascending(wanted.names.clone()),
         piste,
         chosen: wanted.chosen.clone(),
         threads: ascending(wanted.threads.clone()),
+        processes: ascending(wanted.processes.clone()),
         scale: wanted.scale,
         command: env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         begin_ns: SystemTime::now()
@@ -215,7 +216,7 @@ impl Progress {
     }
 
     fn say(&mut self, what: &str) {
-        self.write(&format!("{what}; Ctrl-C ends it with the results so far"));
+        self.write(&format!("{what}; Ctrl-C ends it with the results of what is complete"));
     }
 
     fn clear(&mut self) {
@@ -243,21 +244,20 @@ fn list() -> serde_json::Value {
 }
 
 fn read(path: &Path) -> Result<Report, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| cannot("read", path, &reason(&error)))?;
+    let text = fs::read_to_string(path).map_err(|error| cannot_read(path, &reason(&error)))?;
     let value: serde_json::Value = serde_json::from_str(&text)
-        .map_err(|_| cannot("read", path, "it is not JSON; write it with piste bench -o FILE.json"))?;
+        .map_err(|_| cannot_read(path, "it is not JSON; write it with piste bench -o FILE.json"))?;
     match value["format"].as_u64() {
         Some(format) if format == u64::from(FORMAT) => {}
         Some(format) => {
-            return Err(cannot(
-                "read",
+            return Err(cannot_read(
                 path,
                 &format!("it has format {format}, and this piste reads {FORMAT}"),
             ));
         }
-        None => return Err(cannot("read", path, "it is not a result of piste bench")),
+        None => return Err(cannot_read(path, "it is not a result of piste bench")),
     }
-    serde_json::from_value(value).map_err(|error| cannot("read", path, &format!("it is damaged: {error}")))
+    serde_json::from_value(value).map_err(|error| cannot_read(path, &format!("it is damaged: {error}")))
 }
 
 /// The ending of a file's name, which says what is written to it.
@@ -265,11 +265,7 @@ fn ending(path: &Path) -> Option<String> {
     Some(path.extension()?.to_string_lossy().to_lowercase())
 }
 
-fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| cannot("write", path, &reason(&error)))
-}
-
-fn cannot(what: &str, path: &Path, why: &str) -> Failure {
+fn cannot_read(path: &Path, why: &str) -> Failure {
     let path = path.to_string_lossy();
-    Failure::new(format!("cannot {what} {}: {why}", printable(&path)))
+    Failure::new(format!("cannot read {}: {why}", printable(&path)))
 }

@@ -7,9 +7,9 @@ use maud::{Markup, html};
 use piste_bench::Report;
 use piste_bench::report::{Group, Row};
 
-use super::picture::{bars, samples};
+use super::picture::{bars, by_length, samples};
 use super::report::{
-    absence, factor, machine, method, notes, ns, percentile, ratio, shown_counters, spread, wide_title,
+    Part, absence, factor, machine, method, notes, ns, parts, percentile, ratio, shown_counters, spread, wide_title,
 };
 use crate::report::frame::{Frame, moment};
 use crate::report::{POLICY, STYLE};
@@ -27,8 +27,7 @@ pub(super) fn page(report: &Report) -> String {
             p class="lead" { b { (machine(report)) } ", " (moment(begin, &zone)) ". " (method(report)) "." }
         }
         main {
-            (group(report, Group::Events, "Events of programs"))
-            (group(report, Group::Calls, "System call getppid, its entry and return recorded"))
+            @for part in parts(report) { (shown(&part)) }
             (counters(report))
             h2 { "How sure the figures are" }
             ul { @for note in notes(report) { li { (note) } } }
@@ -44,22 +43,25 @@ pub(super) fn page(report: &Report) -> String {
     frame.page(&body, &zone).into_string()
 }
 
-fn group(report: &Report, group: Group, title: &str) -> Markup {
-    let rows: Vec<&Row> = report.rows.iter().filter(|row| row.group == group).collect();
-    if rows.is_empty() {
-        return html! {};
-    }
-    let is_calls = group == Group::Calls;
+fn shown(part: &Part) -> Markup {
+    let rows = &part.rows;
+    let is_calls = part.group == Group::Calls;
     html! {
-        h2 { (title) }
-        (bars(&rows))
-        p class="more" { "Nanoseconds, on a logarithmic scale: the median of all rounds, and a line over its 95 % interval." }
-        (table(&rows, is_calls))
-        h3 { "Single events" }
-        (samples(&rows))
-        p class="more" {
-            "Nanoseconds, on a logarithmic scale: the box has the middle half of the events, the mark is their median, the line reaches from the shortest \
-             one to the one that 99 % do not exceed, and the dot is the longest one. The clock around an event is in all of them."
+        h2 { (part.title) }
+        @if part.has_names {
+            (by_length(rows))
+            p class="more" { "Nanoseconds, on a logarithmic scale, by the length of the file name in bytes." }
+            (table(rows, is_calls))
+        } @else {
+            (bars(rows))
+            p class="more" { "Nanoseconds, on a logarithmic scale, with a line over the 95 % interval." }
+            (table(rows, is_calls))
+            h3 { "Single events" }
+            (samples(rows))
+            p class="more" {
+                "Nanoseconds, on a logarithmic scale: the box has the middle half of the events, the mark is their median, the line reaches from the \
+                 shortest one to the one that 99 % do not exceed, and the dot is the longest one. The clock around an event is in all of them."
+            }
         }
     }
 }
@@ -119,7 +121,7 @@ fn counters(report: &Report) -> Markup {
                         tr {
                             td { (wide_title(row)) }
                             @for (name, _) in &shown {
-                                td class="number" { (factor(row.counters.get(*name).copied().unwrap_or(0.0))) }
+                                td class="number" { (row.counters.get(*name).copied().map(factor).unwrap_or_default()) }
                             }
                         }
                     }

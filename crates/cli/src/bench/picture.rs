@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Times as SVG, on a logarithmic scale, because tracers differ by a factor of ten thousand.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use maud::{Markup, html};
 use piste_bench::report::Row;
 
@@ -13,6 +15,10 @@ const NUMBERS: f64 = 70.0;
 const AXIS: f64 = 22.0;
 const LANE: f64 = 19.0;
 const BAR: f64 = 11.0;
+/// Of a plot: its height, what is left of it for times, and the distance of two names.
+const PLOT: f64 = 300.0;
+const AXIS_NAMES: f64 = 70.0;
+const LETTERS: f64 = 15.0;
 
 /// From nanoseconds to places.
 struct Scale {
@@ -36,9 +42,13 @@ impl Scale {
         }
     }
 
-    fn place(&self, value: f64) -> f64 {
+    fn share(&self, value: f64) -> f64 {
         let share = (value.max(f64::MIN_POSITIVE).log10() - self.low) / (self.high - self.low);
-        NAMES + share.clamp(0.0, 1.0) * (WIDTH - NAMES - NUMBERS)
+        share.clamp(0.0, 1.0)
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        NAMES + self.share(value) * (WIDTH - NAMES - NUMBERS)
     }
 
     fn decades(&self) -> impl Iterator<Item = f64> {
@@ -81,6 +91,56 @@ pub(super) fn samples(rows: &[&Row]) -> Markup {
             circle class="mark" r="2.5" cx=(number(scale.place(samples.max_ns))) cy=(middle) {}
         }
     })
+}
+
+/// A line for each tracer: the time of a call by the length of the file name that is passed to it.
+pub(super) fn by_length(rows: &[&Row]) -> Markup {
+    let scale = Scale::around(rows.iter().map(|row| row.time_ns.value));
+    let longest = rows.iter().map(|row| row.payload_bytes).max().unwrap_or(1);
+    let right = WIDTH - NAMES;
+    let x = |bytes: u32| AXIS_NAMES + f64::from(bytes) / f64::from(longest) * (right - AXIS_NAMES - 8.0);
+    let y = |ns: f64| AXIS + (1.0 - scale.share(ns)) * PLOT;
+    let mut lines: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    rows.iter()
+        .for_each(|row| lines.entry(&row.title).or_default().push(row));
+    lines
+        .values_mut()
+        .for_each(|line| line.sort_by_key(|row| row.payload_bytes));
+    let lengths: BTreeSet<u32> = rows.iter().map(|row| row.payload_bytes).collect();
+    // From the top to the bottom, as far apart as their letters need.
+    let mut names: Vec<(&str, f64)> = lines
+        .iter()
+        .filter_map(|(title, line)| Some((*title, y(line.last()?.time_ns.value))))
+        .collect();
+    names.sort_by(|one, other| one.1.total_cmp(&other.1));
+    for place in 1..names.len() {
+        names[place].1 = names[place].1.max(names[place - 1].1 + LETTERS);
+    }
+    let height = names.last().map_or(0.0, |(_, y)| *y).max(AXIS + PLOT) + 2.0 * LETTERS;
+    html! {
+        figure {
+            svg viewBox=(format!("0 0 {WIDTH} {}", number(height))) role="img" aria-label="Time of a call by the length of a file name" {
+                @for decade in scale.decades() {
+                    @let y = y(decade);
+                    line class="grid" x1=(number(AXIS_NAMES)) x2=(number(right)) y1=(number(y)) y2=(number(y)) {}
+                    text class="end" x=(number(AXIS_NAMES - 8.0)) y=(number(y + 4.0)) { (label(decade)) }
+                }
+                @for bytes in &lengths {
+                    text class="faint" text-anchor="middle" x=(number(x(*bytes))) y=(number(AXIS + PLOT + LETTERS + 2.0)) { (bytes) }
+                }
+                @for line in lines.values() {
+                    @let points: Vec<String> = line.iter().map(|row| format!("{},{}", number(x(row.payload_bytes)), number(y(row.time_ns.value)))).collect();
+                    polyline class="edge" fill="none" points=(points.join(" ")) {}
+                    @for row in line {
+                        circle class="mark" r="2.5" cx=(number(x(row.payload_bytes))) cy=(number(y(row.time_ns.value))) {}
+                    }
+                }
+                @for (title, y) in &names {
+                    text x=(number(right)) y=(number(y + 4.0)) { (title) }
+                }
+            }
+        }
+    }
 }
 
 /// Names, a grid of decades, and what `lane` draws of each row.

@@ -51,17 +51,9 @@ pub(super) fn factor(value: f64) -> String {
 /// The whole report.
 pub(super) fn text(report: &Report, width: Width) -> String {
     let mut text = heading(report) + "\n";
-    for (group, title) in [
-        (Group::Events, "Events of programs: nanoseconds for each event"),
-        (
-            Group::Calls,
-            "System call getppid, its entry and return recorded: nanoseconds for each call",
-        ),
-    ] {
-        let rows: Vec<&Row> = report.rows.iter().filter(|row| row.group == group).collect();
-        if !rows.is_empty() {
-            text += &format!("\n{}\n{}", styled(STRONG, title), table(&rows, group, width));
-        }
+    for part in parts(report) {
+        let title = format!("{}: nanoseconds for each {}", part.title, part.what());
+        text += &format!("\n{}\n{}", styled(STRONG, title), table(&part, width));
     }
     text += &counters(report, width);
     if !report.rows.is_empty() {
@@ -85,6 +77,56 @@ pub(super) fn text(report: &Report, width: Width) -> String {
     text
 }
 
+/// Rows that are shown in one table.
+pub(super) struct Part<'r> {
+    pub(super) title: &'static str,
+    pub(super) group: Group,
+    /// The system call takes a file name, whose length the rows have as the size of their payload.
+    pub(super) has_names: bool,
+    pub(super) rows: Vec<&'r Row>,
+}
+
+impl Part<'_> {
+    /// What takes time.
+    pub(super) fn what(&self) -> &'static str {
+        match self.group {
+            Group::Events => "event",
+            Group::Calls => "call",
+        }
+    }
+}
+
+/// Those that have rows.
+pub(super) fn parts(report: &Report) -> Vec<Part<'_>> {
+    let part = |title, group, has_names| {
+        let is_in = |row: &&Row| row.group == group && (group == Group::Events || has_names == is_with_name(row));
+        Part {
+            title,
+            group,
+            has_names,
+            rows: report.rows.iter().filter(is_in).collect(),
+        }
+    };
+    let parts = [
+        part("Events of programs", Group::Events, false),
+        part(
+            "System call getppid, its entry and return recorded",
+            Group::Calls,
+            false,
+        ),
+        part(
+            "System call openat by the length of the file name, its entry and return recorded",
+            Group::Calls,
+            true,
+        ),
+    ];
+    parts.into_iter().filter(|part| !part.rows.is_empty()).collect()
+}
+
+fn is_with_name(row: &Row) -> bool {
+    row.payload_bytes != PAYLOAD_BYTES
+}
+
 /// Why a peer is not here, and how to get it.
 pub(super) fn absence(absent: &Absent) -> String {
     match &absent.remedy {
@@ -95,7 +137,7 @@ pub(super) fn absence(absent: &Absent) -> String {
 
 fn heading(report: &Report) -> String {
     let quick = if report.method.is_quick {
-        "; --quick: these figures say nothing"
+        "; --quick: too short for usable figures"
     } else {
         ""
     };
@@ -128,23 +170,35 @@ pub(super) fn method(report: &Report) -> String {
 
 /// A row's title with what tells it from others of that title.
 pub(super) fn wide_title(row: &Row) -> String {
-    let mut title = row.title.clone();
-    if row.payload_bytes != PAYLOAD_BYTES {
-        title += &format!(", {} bytes", row.payload_bytes);
-    }
-    if row.threads > 1 {
-        title += &format!(", {} threads", row.threads);
-    }
-    title
+    row.title.clone() + &load(row.payload_bytes, row.threads, row.processes)
 }
 
-fn table(rows: &[&Row], group: Group, width: Width) -> String {
-    let is_calls = group == Group::Calls;
+/// What tells a row from others of its name.
+pub(super) fn load(payload_bytes: u32, threads: u32, processes: u32) -> String {
+    let mut text = String::new();
+    if payload_bytes != PAYLOAD_BYTES {
+        text += &format!(", {payload_bytes} bytes");
+    }
+    for (count, what) in [(threads, "threads"), (processes, "processes")] {
+        if count > 1 {
+            text += &format!(", {count} {what}");
+        }
+    }
+    text
+}
+
+fn table(part: &Part, width: Width) -> String {
+    let rows = &part.rows;
+    let is_calls = part.group == Group::Calls;
     let is_narrow = width.beside(TITLES_FIT).is_some_and(|rest| rest == 0);
     let mut headings = vec![(if is_calls { "TRACER" } else { "EVENT" }, Align::Left)];
     let has_threads = rows.iter().any(|row| row.threads > 1);
     if has_threads {
         headings.push(("THREADS", Align::Right));
+    }
+    let has_processes = rows.iter().any(|row| row.processes > 1);
+    if has_processes {
+        headings.push(("PROCESSES", Align::Right));
     }
     let has_payloads = rows.iter().any(|row| row.payload_bytes != PAYLOAD_BYTES);
     if has_payloads {
@@ -169,6 +223,9 @@ fn table(rows: &[&Row], group: Group, width: Width) -> String {
         let mut cells: Vec<Cell> = vec![if is_narrow { &row.name } else { &row.title }.into()];
         if has_threads {
             cells.push(row.threads.to_string().into());
+        }
+        if has_processes {
+            cells.push(row.processes.to_string().into());
         }
         if has_payloads {
             cells.push(row.payload_bytes.to_string().into());
@@ -237,7 +294,7 @@ fn counters(report: &Report, width: Width) -> String {
     for row in &report.rows {
         let counted = shown
             .iter()
-            .map(|(name, _)| Cell::from(factor(row.counters.get(*name).copied().unwrap_or(0.0))));
+            .map(|(name, _)| Cell::from(row.counters.get(*name).copied().map(factor).unwrap_or_default()));
         columns.row_of([Cell::from(wide_title(row))].into_iter().chain(counted).collect());
     }
     format!(
@@ -250,7 +307,7 @@ fn counters(report: &Report, width: Width) -> String {
 /// Sentences about how sure the figures are.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes = vec![
-        "TIME is the median of all rounds, CPU time of the thread unless it waits for its tracer (strace: wall time). ± is half of the 95 % interval, from the repetitions.".into(),
+        "TIME is the geometric mean of the repetitions' medians, CPU time of the thread unless it waits for its tracer (strace: wall time). ± is half of its 95 % interval.".into(),
         format!(
             "ONE is a single event, with {} for reading the clock around it; 90 % of such readings are within {} of each other. {}",
             time(report.clock.cost_ns),
@@ -287,7 +344,7 @@ fn interrupted(report: &Report) -> String {
         samples().map(|samples| samples.count).sum::<u64>(),
     );
     format!(
-        "A switch or an interrupt hit {} of {}; they are in the figures.",
+        "{} of {} were long, and a switch or an interrupt came since the long one before; they are in the figures.",
         interrupted,
         counted(all.cast_signed(), "single event")
     )
@@ -305,15 +362,25 @@ fn state(report: &Report) -> String {
         state.reference_median_ns / state.reference_min_ns,
         state.reference_max_ns / state.reference_min_ns
     );
-    let verdict = match (state.disturbed, state.uses_disturbed) {
+    let of_slow_machine: Vec<String> = report
+        .rows
+        .iter()
+        .filter(|row| row.uses_disturbed)
+        .map(wide_title)
+        .collect();
+    let disturbed = format!(
+        "The CPUs were slowed down or shared in {} of {} passes over the tracers: {speed}.",
+        state.disturbed, state.passes
+    );
+    let verdict = match (state.disturbed, of_slow_machine.len()) {
         (0, _) => format!("The CPUs were equally fast all the time: {speed}."),
-        (disturbed, false) => format!(
-            "The CPUs were slowed down or shared in {disturbed} of {} passes over all tracers, which are not in the figures: {speed}.",
-            state.passes
-        ),
-        (disturbed, true) => format!(
-            "The CPUs were slowed down or shared in {disturbed} of {} passes over all tracers: too many to leave out, so these figures are of a slow machine; {speed}.",
-            state.passes
+        (_, 0) => format!("{disturbed} Their rounds are not in the figures."),
+        (_, rows) if rows == report.rows.len() => {
+            format!("{disturbed} That is most of them, so these figures are of a slow machine.")
+        }
+        _ => format!(
+            "{disturbed} Their rounds are in the figures only where most rounds were slow: {}.",
+            of_slow_machine.join("; ")
         ),
     };
     verdict + &steal

@@ -24,8 +24,7 @@ mod settings;
 mod worst;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,7 +52,8 @@ use crate::child::not_ignored;
 use crate::failure::{Failure, INTERRUPTED, LATE, USAGE};
 use crate::folder::TraceFolder;
 use crate::page::Page;
-use crate::screen::{printable, show, tell_sentence};
+use crate::screen::{show, tell_sentence};
+use crate::unfinished::ResultFile;
 
 /// Where /proc and /sys are.
 const ROOT: &str = "/";
@@ -144,7 +144,7 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
         };
     }
     // So that nothing is measured in vain.
-    let files = Files::create(arguments)?;
+    let files = Files::new(arguments)?;
     let interrupted = interruption()?;
     let mut notes = Vec::new();
     let mut plan = plan(arguments, cpus, &mut notes)?;
@@ -280,21 +280,17 @@ fn load_cpus(arguments: &Latency, plan: &Plan, allowed: Vec<u32>) -> Vec<u32> {
     }
 }
 
-/// Files that results are written to, besides standard output; there before anything is measured.
-struct Files<'a> {
-    hdr: Option<(&'a Path, File)>,
-    hdr_log: Option<(&'a Path, File)>,
-    svg: Option<(&'a Path, File)>,
-    html: Option<(&'a Path, File)>,
+/// Files that results are written to, besides standard output.
+struct Files {
+    hdr: Option<ResultFile>,
+    hdr_log: Option<ResultFile>,
+    svg: Option<ResultFile>,
+    html: Option<ResultFile>,
 }
 
-impl<'a> Files<'a> {
-    fn create(arguments: &'a Latency) -> Result<Files<'a>, Failure> {
-        let made = |path: &'a Option<PathBuf>| -> Result<Option<(&'a Path, File)>, Failure> {
-            let Some(path) = path.as_deref() else { return Ok(None) };
-            let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
-            Ok(Some((path, file)))
-        };
+impl Files {
+    fn new(arguments: &Latency) -> Result<Files, Failure> {
+        let made = |path: &Option<PathBuf>| path.as_deref().map(ResultFile::new).transpose();
         Ok(Files {
             hdr: made(&arguments.hdr)?,
             hdr_log: made(&arguments.hdr_log)?,
@@ -305,11 +301,9 @@ impl<'a> Files<'a> {
 
     fn write(self, results: &Results) -> Result<(), Failure> {
         let clock = &results.plan.clock;
-        let write = |file: Option<(&Path, File)>, text: &dyn Fn() -> String| match file {
+        let write = |file: Option<ResultFile>, text: &dyn Fn() -> String| match file {
             None => Ok(()),
-            Some((path, mut file)) => file
-                .write_all(text().as_bytes())
-                .map_err(|error| cannot_write(path, &error)),
+            Some(file) => file.write(&text()),
         };
         write(self.hdr, &|| hgrm::text(&results.all, clock))?;
         write(self.hdr_log, &|| {
@@ -570,9 +564,4 @@ fn interruption() -> Result<Arc<AtomicBool>, Failure> {
     };
     register().map_err(|error| Failure::new(format!("cannot handle signals: {}", reason(&error))))?;
     Ok(interrupted)
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
-    let path = path.to_string_lossy();
-    Failure::new(format!("cannot write {}: {}", printable(&path), reason(error)))
 }
