@@ -43,8 +43,12 @@ impl Pisted {
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         let mut daemon = Daemon::start(in_run_folder(&mut command, &run_folder))?;
-        let socket = run_folder.join("control.sock");
-        daemon.wait_for(&workshop.patience, "pisted to listen", || socket.exists())?;
+        // There is a socket before pisted listens.
+        let listens = || {
+            let connected = Places::at(&run_folder).and_then(|places| Client::connect(&places));
+            connected.is_ok()
+        };
+        daemon.wait_for(&workshop.patience, "pisted to listen", listens)?;
         Ok(Pisted {
             piste: workshop.piste.clone(),
             run_folder,
