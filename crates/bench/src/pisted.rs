@@ -43,11 +43,10 @@ impl Pisted {
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         let mut daemon = Daemon::start(in_run_folder(&mut command, &run_folder))?;
-        // Its socket is there before it listens.
+        // There is a socket before pisted listens.
         let listens = || {
-            Places::at(&run_folder)
-                .and_then(|places| Client::connect(&places))
-                .is_ok()
+            let connected = Places::at(&run_folder).and_then(|places| Client::connect(&places));
+            connected.is_ok()
         };
         daemon.wait_for(&workshop.patience, "pisted to listen", listens)?;
         Ok(Pisted {

@@ -74,6 +74,21 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
+/// A text in Markdown, in which no character means anything.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        if matches!(
+            character,
+            '\\' | '|' | '<' | '>' | '*' | '_' | '`' | '[' | ']' | '#' | '&'
+        ) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
 /// Where the cells of a column stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
@@ -194,6 +209,28 @@ impl Columns {
         let rows = self.rows.iter().map(|row| self.line(0, &widths, row));
         let plain = |line: String| strip_str(line.trim_end_matches('\n')).to_string();
         [headings].into_iter().chain(rows).map(plain).collect()
+    }
+
+    /// A table in Markdown, with all columns but bars.
+    pub(crate) fn markdown(&self) -> String {
+        let shown = || {
+            self.columns
+                .iter()
+                .enumerate()
+                .filter(|(_, column)| column.kind != Kind::Bar)
+        };
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let mut lines = line(shown().map(|(_, column)| escaped(&column.heading)).collect());
+        let rule = |column: &Column| if column.kind == Kind::Text { "---" } else { "--:" };
+        lines += &line(shown().map(|(_, column)| rule(column).to_owned()).collect());
+        for row in &self.rows {
+            lines += &line(
+                shown()
+                    .map(|(place, _)| escaped(&row[place].text(usize::MAX)))
+                    .collect(),
+            );
+        }
+        lines
     }
 
     fn line(&self, indent: usize, widths: &[Option<usize>], row: &[Cell]) -> String {

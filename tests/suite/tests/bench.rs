@@ -501,6 +501,18 @@ fn results_are_written_as_csv_and_as_a_page() {
         (page.matches("<figure>").count(), page.matches("<script").count()),
         (2, 0)
     );
+    let page = bench.place.path("result.md");
+    bench
+        .run(&format!("bench --quick floor -o {}", text(&page)))
+        .expect_success();
+    let page = fs::read_to_string(&page).expect("it is there");
+    let table: Vec<&str> = page.lines().filter(|line| line.starts_with('|')).collect();
+    let cells: BTreeSet<usize> = table.iter().map(|line| line.matches(" | ").count()).collect();
+    assert_eq!((table.len(), cells.len()), (2 + rows.len(), 1), "{page}");
+    assert!(
+        table[0].starts_with("| EVENT | TIME |") && page.contains("- piste bench --quick floor -o"),
+        "{page}"
+    );
     let page = bench.place.path("names.html");
     bench
         .run(&format!("bench --quick call --names 16,512,4095 -o {}", text(&page)))

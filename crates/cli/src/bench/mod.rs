@@ -2,7 +2,7 @@
 //! `piste bench`: measures tracers with `piste_bench`, and shows what they cost.
 //!
 //! - here: from arguments to a plan, progress, Ctrl-C, exit status
-//! - [`report`]: results as text; [`csv`]: as CSV; [`page`]: as HTML, with what [`picture`] draws; JSON is what `piste_bench` keeps
+//! - [`report`]: results as text, for a terminal and in Markdown; [`csv`]: as CSV; [`page`]: as HTML, with what [`picture`] draws; JSON is what `piste_bench` keeps
 //! - [`compared`]: two results
 //! - [`overhead`]: what recording adds to a command
 
@@ -35,6 +35,8 @@ use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::page::Page;
 use crate::screen::{json_text, printable};
 use crate::unfinished::ResultFile;
+
+use self::report::Form;
 
 pub(crate) use self::overhead::time_command;
 pub(crate) use self::report::ns;
@@ -86,13 +88,14 @@ pub(crate) fn bench(arguments: &Bench, json: bool) -> Result<(), Failure> {
         file.write(&match ending(path).as_deref() {
             Some("csv") => csv::text(&measured)?,
             Some("html" | "htm") => page::page(&measured),
+            Some("md") => report::text(&measured, Form::Markdown),
             _ => json_text(&measured)?,
         })?;
     }
     match (json, arguments.csv) {
         (true, _) => page.show_json(&measured)?,
         (_, true) => page.show(&csv::text(&measured)?)?,
-        _ => page.show_sentences(&report::text(&measured, page.width()))?,
+        _ => page.show_sentences(&report::text(&measured, Form::Terminal(page.width())))?,
     }
     verdict(&measured)
 }

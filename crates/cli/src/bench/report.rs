@@ -2,11 +2,12 @@
 //! Results as text: what was measured and how, a table of events and one of system calls, what the processor counted, how the machine was, and what is
 //! not here.
 
+use anstyle::Style;
 use piste_bench::Report;
 use piste_bench::peers::{PAYLOAD_BYTES, PEERS};
 use piste_bench::report::{Absent, Estimate, Group, Row, Samples};
 
-use crate::columns::{Align, Cell, Columns};
+use crate::columns::{Align, Cell, Columns, escaped};
 use crate::page::Width;
 use crate::quantity::{counted, duration};
 use crate::screen::{BAD, FAINT, STRONG, printable, styled};
@@ -48,30 +49,74 @@ pub(super) fn factor(value: f64) -> String {
     }
 }
 
+/// How a report is written.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    /// For a terminal of this width.
+    Terminal(Width),
+    /// A page in Markdown.
+    Markdown,
+}
+
+impl Form {
+    fn title(self, style: Style, title: &str) -> String {
+        match self {
+            Form::Terminal(_) => format!("\n{}\n", styled(style, title)),
+            Form::Markdown => format!("\n## {}\n\n", escaped(title)),
+        }
+    }
+
+    fn table(self, columns: &Columns) -> String {
+        match self {
+            Form::Terminal(width) => columns.lines(0, width),
+            Form::Markdown => columns.markdown(),
+        }
+    }
+
+    fn item(self, text: &str) -> String {
+        match self {
+            Form::Terminal(_) => format!("  {}\n", printable(text)),
+            Form::Markdown => format!("- {}\n", escaped(&printable(text))),
+        }
+    }
+
+    /// Names of rows are shorter than their titles.
+    fn is_narrow(self) -> bool {
+        matches!(self, Form::Terminal(width) if width.beside(TITLES_FIT).is_some_and(|rest| rest == 0))
+    }
+}
+
 /// The whole report.
-pub(super) fn text(report: &Report, width: Width) -> String {
-    let mut text = heading(report) + "\n";
+pub(super) fn text(report: &Report, form: Form) -> String {
+    let mut text = heading(report, form);
     for part in parts(report) {
         let title = format!("{}: nanoseconds for each {}", part.title, part.what());
-        text += &format!("\n{}\n{}", styled(STRONG, title), table(&part, width));
+        text += &form.title(STRONG, &title);
+        text += &form.table(&table(&part, form));
     }
-    text += &counters(report, width);
+    if let Some(counted) = counters(report) {
+        text += &form.title(STRONG, "Counted for each event");
+        text += &form.table(&counted);
+    }
     if !report.rows.is_empty() {
         text.push('\n');
         for note in notes(report) {
-            text += &format!("{note}\n");
+            text += &match form {
+                Form::Terminal(_) => format!("{note}\n"),
+                Form::Markdown => form.item(&note),
+            };
         }
     }
     if !report.absent.is_empty() {
-        text += &format!("\n{}\n", styled(STRONG, "Not here"));
+        text += &form.title(STRONG, "Not here");
         for absent in &report.absent {
-            text += &format!("  {}: {}\n", absent.peer, printable(&absence(absent)));
+            text += &form.item(&format!("{}: {}", absent.peer, absence(absent)));
         }
     }
     if !report.failed.is_empty() {
-        text += &format!("\n{}\n", styled(BAD, "Failed"));
+        text += &form.title(BAD, "Failed");
         for failed in &report.failed {
-            text += &format!("  {}: {}\n", failed.peer, printable(&failed.reason));
+            text += &form.item(&format!("{}: {}", failed.peer, failed.reason));
         }
     }
     text
@@ -135,13 +180,26 @@ pub(super) fn absence(absent: &Absent) -> String {
     }
 }
 
-fn heading(report: &Report) -> String {
+fn heading(report: &Report, form: Form) -> String {
     let quick = if report.method.is_quick {
         "; --quick: too short for usable figures"
     } else {
         ""
     };
-    format!("{}\n{}{quick}", styled(STRONG, machine(report)), method(report))
+    let (machine, method) = (machine(report), method(report));
+    if let Form::Terminal(_) = form {
+        return format!("{}\n{method}{quick}\n", styled(STRONG, machine));
+    }
+    let mut text = "# What an event costs\n\n".to_owned();
+    let command = report.command.iter().skip(1).map(|word| word.as_str());
+    let command: Vec<&str> = ["piste"].into_iter().chain(command).collect();
+    for line in [machine, format!("{method}{quick}"), command.join(" ")] {
+        text += &form.item(&line);
+    }
+    for version in report.machine.versions.values() {
+        text += &form.item(version);
+    }
+    text
 }
 
 /// What it was measured on.
@@ -187,10 +245,10 @@ pub(super) fn load(payload_bytes: u32, threads: u32, processes: u32) -> String {
     text
 }
 
-fn table(part: &Part, width: Width) -> String {
+fn table(part: &Part, form: Form) -> Columns {
     let rows = &part.rows;
     let is_calls = part.group == Group::Calls;
-    let is_narrow = width.beside(TITLES_FIT).is_some_and(|rest| rest == 0);
+    let is_narrow = form.is_narrow();
     let mut headings = vec![(if is_calls { "TRACER" } else { "EVENT" }, Align::Left)];
     let has_threads = rows.iter().any(|row| row.threads > 1);
     if has_threads {
@@ -245,7 +303,7 @@ fn table(part: &Part, width: Width) -> String {
         cells.push(sample(row, |samples| samples.max_ns).into());
         columns.row_of(cells);
     }
-    columns.lines(0, width)
+    columns
 }
 
 pub(super) fn ratio(estimate: Option<Estimate>) -> String {
@@ -283,10 +341,10 @@ pub(super) fn shown_counters(report: &Report) -> Vec<(&'static str, &'static str
 }
 
 /// What the processor counted for each event, where it counts.
-fn counters(report: &Report, width: Width) -> String {
+fn counters(report: &Report) -> Option<Columns> {
     let shown = shown_counters(report);
     if shown.is_empty() {
-        return String::new();
+        return None;
     }
     let mut headings = vec![("", Align::Left)];
     headings.extend(shown.iter().map(|(_, heading)| (*heading, Align::Right)));
@@ -297,11 +355,7 @@ fn counters(report: &Report, width: Width) -> String {
             .map(|(name, _)| Cell::from(row.counters.get(*name).copied().map(factor).unwrap_or_default()));
         columns.row_of([Cell::from(wide_title(row))].into_iter().chain(counted).collect());
     }
-    format!(
-        "\n{}\n{}",
-        styled(STRONG, "Counted for each event"),
-        columns.lines(0, width)
-    )
+    Some(columns)
 }
 
 /// Sentences about how sure the figures are.
