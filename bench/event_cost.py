@@ -1,121 +1,80 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What an event costs the thread that records it: disabled, and in flight-recorder mode."""
+"""What an event costs the thread that records it, disabled and in flight-recorder mode: the figures of `piste bench`, held to bars."""
 
-import contextlib
+import json
 import pathlib
-from dataclasses import dataclass
 
 import processes
-from programs import Built, Program
+from programs import Built
 from results import Bar, Figure, Results
 from tracers import Tracer
 
 NAME = "event-cost"
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Rows of `piste bench` that no ratio needs.
+NOT_SHOWN = {"none", "piste-discard", "piste-block"}
 
-@dataclass(frozen=True)
-class Row:
-    name: str
-    program: str  # "floor", "prototype", or a tracer.
-    variant: str
-    expected_ns: float
-    threads: int = 1
+# A row: its name, threads and bytes of payload.
+Key = tuple[str, int, int]
 
 
-CLOCK = Row("clock read alone", "floor", "clock", 9)
-FLOOR = Row("floor: clock, 8-byte store", "floor", "floor", 9)
-FLOOR_WORDS = Row("floor: clock, 72-byte store", "floor", "floor_words", 10)
-SURVEY = Row("survey's lower bound: clock_gettime, copy", "floor", "survey", 20)
-PROTOTYPE = {
-    1: Row("prototype ring", "prototype", "plain", 12),
-    2: Row("prototype ring, 2 threads", "prototype", "plain", 12, 2),
-}
-FPRINTF = Row("fprintf to /dev/null", "floor", "fprintf", 40)
-
-# Of each tracer. Expected: ns of Piste, ns of LTTng-UST.
-EVENTS = [
-    ("disabled event", "disabled", 1, (0.3, 0.3)),
-    ("event of 4 bytes", "plain", 1, (10, 100)),
-    ("event of 4 bytes, 2 threads", "plain", 2, (10, 100)),
-    ("event of 4 bytes, contexts", "contexts", 1, (11, 110)),
-    ("event of 4 bytes, contexts, 2 threads", "contexts", 2, (11, 110)),
-    ("event of 64 bytes, array", "array", 1, (12, 110)),
-    ("event of 64 bytes, 8 fields", "fields", 1, (13, 150)),
-    ("formatted event", "formatted", 1, (50, 200)),
-    ("event of which a filter passes 1 %", "filtered", 1, (6, 30)),
-]
-PISTE: dict[tuple[str, int], Row] = {}
-LTTNG: dict[tuple[str, int], Row] = {}
-for label, variant, threads, (piste_ns, lttng_ns) in EVENTS:
-    PISTE[variant, threads] = Row(f"Piste: {label}", "Piste", variant, piste_ns, threads)
-    LTTNG[variant, threads] = Row(f"LTTng-UST: {label}", "LTTng-UST", variant, lttng_ns, threads)
-ROWS = [CLOCK, FLOOR, FLOOR_WORDS, SURVEY, FPRINTF, *PROTOTYPE.values()]
-ROWS += [row for pair in zip(PISTE.values(), LTTNG.values(), strict=True) for row in pair]
+def key(name: str, threads: int = 1, payload_bytes: int = 4) -> Key:
+    return (name, threads, payload_bytes)
 
 
-def run(results: Results, tracers: list[Tracer], built: Built, _folder: pathlib.Path) -> None:
-    with contextlib.ExitStack() as stack:
-        programs: dict[tuple[str, int], Program] = {("floor", 1): stack.enter_context(Program([built.floor]))}
-        for threads in PROTOTYPE:
-            programs["prototype", threads] = stack.enter_context(Program([built.prototype, str(threads)]))
-        for tracer in tracers:
-            stack.enter_context(tracer)
-            tracer.record_in_memory()
-            for threads in (1, 2):
-                command = [built.events[tracer.name], str(threads)]
-                programs[tracer.name, threads] = stack.enter_context(Program(command, tracer.environment))
-        rows = [row for row in ROWS if (row.program, row.threads) in programs]
-        samples: dict[Row, list[float]] = {row: [] for row in rows}
-        for number in range(1 + results.scale.rounds):
-            for row in rows:
-                count = int(results.scale.round_ms * 1e6 / row.expected_ns)
-                elapsed = programs[row.program, row.threads].round(row.variant, count, warm_up=count // 4)
-                # The first round touches the memory of the rings for the first time.
-                if number > 0:
-                    samples[row].append(elapsed.cpu_ns)
-        for tracer in tracers:
-            check_recorded(tracer)
-    figures = {row: results.add(NAME, row.name, "ns", samples[row]) for row in rows}
+def run(results: Results, tracers: list[Tracer], _built: Built, _folder: pathlib.Path) -> None:
+    peers = ["floor", "prototype", "piste", *("lttng" for tracer in tracers if tracer.name == "LTTng-UST")]
+    command = [ROOT / "build" / "bin" / "piste", "--json", "bench", *peers, "--threads", "1,2", "--payload", "64"]
+    report = json.loads(processes.command([*command, "--quick"] if results.scale.shows_only else command))
+    for lack in report["failed"] + report["absent"]:
+        raise processes.Failed(f"piste bench cannot measure {lack['peer']}: {lack['reason']}")
+    figures = {}
+    for row in report["rows"]:
+        if row["name"] not in NOT_SHOWN:
+            title = title_of(row)
+            figures[row["name"], row["threads"], row["payload_bytes"]] = results.add(NAME, title, "ns", row["repetitions_ns"])
+    if any(row["uses_disturbed"] for row in report["rows"]):
+        results.leave_out("undisturbed rounds", "the CPUs were slowed down or shared in too many of them; the figures contain them")
     compare(results, figures)
 
 
-def check_recorded(tracer: Tracer) -> None:
-    """That events went to the channels: a session which records nothing would be fast."""
-    snapshot = tracer.snapshot()
-    for channel in ("plain", "contexts"):
-        streams = snapshot.rglob(f"{channel}_*")
-        if not any(stream.is_file() and stream.stat().st_size for stream in streams if stream.parent.name != "index"):
-            raise processes.Failed(f"{tracer.name} recorded nothing in channel {channel}")
+def title_of(row: dict) -> str:
+    threads = f", {row['threads']} threads" if row["threads"] > 1 else ""
+    payload = f", {row['payload_bytes']} bytes" if row["payload_bytes"] != 4 else ""
+    return row["title"] + payload + threads
 
 
-def compare(results: Results, figures: dict[Row, Figure]) -> None:
-    def ratio(name: str, above: Row, below: Row, bar: Bar | None = None) -> None:
+def compare(results: Results, figures: dict[Key, Figure]) -> None:
+    def ratio(name: str, above: Key, below: Key, bar: Bar | None = None) -> None:
         results.ratio(name, figures.get(above), figures.get(below), bar)
 
-    def quotient(above: Row, below: Row) -> float:
+    def quotient(above: Key, below: Key) -> float:
         return figures[above].median / figures[below].median
 
-    plain, plain_2, contexts, contexts_2 = ("plain", 1), ("plain", 2), ("contexts", 1), ("contexts", 2)
-    ratio("Piste / LTTng-UST, disabled", PISTE["disabled", 1], LTTNG["disabled", 1], Bar(at_most=1))
-    ratio("Piste / prototype ring", PISTE[plain], PROTOTYPE[1], Bar(at_most=1.15))
-    ratio("Piste / prototype ring, 2 threads", PISTE[plain_2], PROTOTYPE[2], Bar(at_most=1.15))
+    floor, plain, plain_2 = key("floor"), key("piste"), key("piste", threads=2)
+    prototype, prototype_2 = key("prototype"), key("prototype", threads=2)
+    contexts, contexts_2 = key("piste-contexts"), key("piste-contexts", threads=2)
+    array = "piste", 1, 64
+    ratio("Piste / LTTng-UST, disabled", key("piste-disabled"), key("lttng-disabled"), Bar(at_most=1))
+    ratio("Piste / prototype ring", plain, prototype, Bar(at_most=1.15))
+    ratio("Piste / prototype ring, 2 threads", plain_2, prototype_2, Bar(at_most=1.15))
     # Where a second locked instruction costs much, no ring with several writers is near the floor.
-    near = quotient(PROTOTYPE[1], FLOOR) <= 1.1
-    ratio("prototype ring / floor", PROTOTYPE[1], FLOOR)
-    ratio("Piste / floor", PISTE[plain], FLOOR, Bar(at_most=1.2) if near else None)
-    ratio("LTTng-UST / Piste", LTTNG[plain], PISTE[plain], Bar(at_least=6))
-    ratio("LTTng-UST / floor", LTTNG[plain], FLOOR)
-    ratio("prototype ring, 2 threads / 1 thread", PROTOTYPE[2], PROTOTYPE[1])
-    two_threads = Bar(at_most=quotient(PROTOTYPE[2], PROTOTYPE[1]) + 0.05)
-    ratio("Piste, 2 threads / 1 thread", PISTE[plain_2], PISTE[plain], two_threads)
-    ratio("Piste / tracef, formatted event", PISTE["formatted", 1], LTTNG["formatted", 1], Bar(at_most=0.6))
-    ratio("Piste / survey's lower bound", PISTE[plain], SURVEY)
-    ratio("Piste with contexts / floor", PISTE[contexts], FLOOR)
-    ratio("LTTng-UST / Piste, with contexts", LTTNG[contexts], PISTE[contexts])
-    ratio("Piste with contexts, 2 threads / 1 thread", PISTE[contexts_2], PISTE[contexts])
-    ratio("Piste / floor, 64 bytes, array", PISTE["array", 1], FLOOR_WORDS)
-    ratio("LTTng-UST / Piste, 64 bytes, array", LTTNG["array", 1], PISTE["array", 1])
-    ratio("LTTng-UST / Piste, 64 bytes, 8 fields", LTTNG["fields", 1], PISTE["fields", 1])
-    ratio("Piste, 1 % passes a filter / event of 4 bytes", PISTE["filtered", 1], PISTE[plain], Bar(at_most=0.6))
-    ratio("LTTng-UST / Piste, 1 % passes a filter", LTTNG["filtered", 1], PISTE["filtered", 1])
-    ratio("Piste formatted / fprintf", PISTE["formatted", 1], FPRINTF)
+    near = quotient(prototype, floor) <= 1.1
+    ratio("prototype ring / floor", prototype, floor)
+    ratio("Piste / floor", plain, floor, Bar(at_most=1.2) if near else None)
+    ratio("LTTng-UST / Piste", key("lttng"), plain, Bar(at_least=6))
+    ratio("LTTng-UST / floor", key("lttng"), floor)
+    ratio("prototype ring, 2 threads / 1 thread", prototype_2, prototype)
+    two_threads = Bar(at_most=quotient(prototype_2, prototype) + 0.05)
+    ratio("Piste, 2 threads / 1 thread", plain_2, plain, two_threads)
+    ratio("Piste / tracef, formatted event", key("piste-formatted"), key("tracef"), Bar(at_most=0.45))
+    ratio("Piste / survey's lower bound", plain, key("survey"))
+    ratio("Piste with contexts / floor", contexts, floor)
+    ratio("LTTng-UST / Piste, with contexts", key("lttng-contexts"), contexts)
+    ratio("Piste with contexts, 2 threads / 1 thread", contexts_2, contexts)
+    ratio("Piste / floor, 64 bytes", array, key("floor", payload_bytes=64))
+    ratio("LTTng-UST / Piste, 64 bytes", key("lttng", payload_bytes=64), array)
+    ratio("Piste, 1 % passes a filter / event of 4 bytes", key("piste-filtered"), plain, Bar(at_most=0.6))
+    ratio("LTTng-UST / Piste, 1 % passes a filter", key("lttng-filtered"), key("piste-filtered"))
+    ratio("Piste formatted / fprintf", key("piste-formatted"), key("fprintf"))

@@ -21,8 +21,6 @@ CFLAGS = ["-std=gnu11", "-O2", "-falign-loops=64", "-g", "-Wall", "-Wextra"]
 class Built:
     """Paths of the programs. `events` and `tiny` have one for each tracer, by its name; tiny["untraced"] has none."""
 
-    floor: pathlib.Path
-    prototype: pathlib.Path
     start: pathlib.Path
     calls: pathlib.Path
     splice: pathlib.Path
@@ -43,8 +41,6 @@ def build(tree: pathlib.Path, tracers: list[str]) -> Built:
     folder = tree / "bench"
     folder.mkdir(exist_ok=True)
     return Built(
-        floor=compile_program(folder / "floor", ["floor.c", *ROUNDS], ["-lpthread"]),
-        prototype=compile_program(folder / "prototype", ["prototype.c", *ROUNDS], ["-lpthread"]),
         start=compile_program(folder / "start", ["start.c"], []),
         calls=compile_program(folder / "calls", ["calls.c", *ROUNDS], ["-lpthread"]),
         splice=compile_program(folder / "splice", ["splice.c"], ["-lpthread"]),

@@ -26,7 +26,6 @@ import processes
 SUBBUF_BYTES = 256 * 1024
 SUBBUF_COUNT = 4
 # Of bench:filtered: one event of 100 passes.
-FILTER = "v == 7"
 
 OnFull = Literal["discard", "wait"]
 
@@ -43,14 +42,6 @@ class Tracer:
         self.environment = dict(os.environ)
 
     def start(self) -> None:
-        raise NotImplementedError
-
-    def record_in_memory(self) -> None:
-        """Starts a flight recorder: rings that are overwritten and never read."""
-        raise NotImplementedError
-
-    def snapshot(self) -> pathlib.Path:
-        """Writes what the flight recorder has to a folder, which it returns."""
         raise NotImplementedError
 
     def record_on_disk(self, on_full: OnFull) -> pathlib.Path:
@@ -121,19 +112,6 @@ class Piste(Tracer):
         size = [f"--subbuf-size={SUBBUF_BYTES}", f"--num-subbuf={SUBBUF_COUNT}"]
         self.piste("enable-channel", "-u", name, *size, *options)
 
-    def record_in_memory(self) -> None:
-        self.piste("create", "bench", "--snapshot", "-o", self.new_trace())
-        self.channel("plain", "--overwrite", "--no-default-contexts")
-        self.channel("contexts", "--overwrite")
-        self.piste("enable-event", "-u", "-c", "plain", "bench:plain", "bench:array", "bench:fields", "piste:printf")
-        self.piste("enable-event", "-u", "-c", "plain", "bench:filtered", "--filter", FILTER)
-        self.piste("enable-event", "-u", "-c", "contexts", "bench:contexts")
-        self.piste("start")
-
-    def snapshot(self) -> pathlib.Path:
-        self.piste("snapshot", "record")
-        return self.folder / "trace"
-
     def record_on_disk(self, on_full: OnFull) -> pathlib.Path:
         trace = self.new_trace()
         self.piste("create", "bench", "-o", trace)
@@ -195,20 +173,6 @@ class Lttng(Tracer):
 
     def event(self, channel: str, *names: str) -> None:
         self.lttng("enable-event", "-u", "-c", channel, ",".join(names))
-
-    def record_in_memory(self) -> None:
-        self.lttng("create", "bench", "--snapshot", f"--output={self.new_trace()}")
-        self.channel("plain", "--overwrite")
-        self.channel("contexts", "--overwrite")
-        self.lttng("add-context", "-u", "-c", "contexts", "-t", "vtid")
-        self.event("plain", "bench:plain", "bench:array", "bench:fields", "lttng_ust_tracef:event")
-        self.lttng("enable-event", "-u", "-c", "plain", "bench:filtered", "--filter", FILTER)
-        self.event("contexts", "bench:contexts")
-        self.lttng("start")
-
-    def snapshot(self) -> pathlib.Path:
-        self.lttng("snapshot", "record")
-        return self.folder / "trace"
 
     def record_on_disk(self, on_full: OnFull) -> pathlib.Path:
         trace = self.new_trace()
