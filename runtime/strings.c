@@ -3,8 +3,8 @@
  * Strings that programs pass to events. A wrong pointer must not end a program because its events are recorded, so a page is read
  * only after the kernel was asked whether it can be.
  *
- * Asking costs a system call. So each thread remembers some pages that can be read, and asks again after some thousand uses. What is
- * left is a page that is unmapped between two questions, by a program that goes on passing strings in it.
+ * Asking costs a system call. So each thread remembers some pages that can be read, and asks again after some thousand uses. A program
+ * can still crash if it unmaps a page between two questions and goes on passing strings in it.
  */
 #define _GNU_SOURCE
 #include "runtime.h"
@@ -26,7 +26,7 @@
 /* The address of a page, and how often it is still used without asking. A signal handler that changes one in between does no harm. */
 static __thread uintptr_t known_pages[KNOWN_COUNT] __attribute__((tls_model("initial-exec")));
 
-/* rt_sigprocmask() reads the signals before it looks at `how`, which is invalid: either way, it changes nothing. They are not at the begin
+/* rt_sigprocmask() reads the signals before it looks at `how`, which is invalid: either way, it changes nothing. They are not at the beginning
  * of the page, since it would read nothing at address 0. */
 static __attribute__((noinline)) bool ask(uintptr_t page)
 {

@@ -318,10 +318,10 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_MEASURE(event, field) PISTE_FIELD(MEASURE, event, field)
 #define PISTE_MEASURE_malformed_(event, field)
 #define PISTE_MEASURE_scalar_(event, type, name) \
-	const struct piste_string piste_string_##name __attribute__((unused)) = \
+	const struct piste_string piste__string_##name __attribute__((unused)) = \
 		PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_STRING ? piste_string_measure(PISTE_STRING_OF(name)) : piste_no_string(); \
 	const uint64_t piste_measured_##name = \
-		PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_STRING ? piste_string_##name.bytes : sizeof(name);
+		PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_STRING ? piste__string_##name.bytes : sizeof(name);
 #define PISTE_MEASURE_piste_hex_(event, type, name) const uint64_t piste_measured_##name = sizeof(name);
 #define PISTE_MEASURE_piste_enum_(event, type, name, ...) const uint64_t piste_measured_##name = sizeof(name);
 #define PISTE_MEASURE_piste_array_(event, type, name, elements) const uint64_t piste_measured_##name = (elements) * sizeof(*name);
@@ -348,7 +348,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_PUT_malformed_(event, field)
 #define PISTE_PUT_scalar_(event, type, name) \
 	piste_cursor = PISTE_ELEMENT_OF(type) == PISTE_ELEMENT_STRING \
-			       ? piste_put_string(piste_cursor, piste_string_##name) \
+			       ? piste_put_string(piste_cursor, piste__string_##name) \
 			       : piste_put(piste_cursor, &name, sizeof(name));
 #define PISTE_PUT_piste_hex_(event, type, name) piste_cursor = piste_put(piste_cursor, &name, sizeof(name));
 #define PISTE_PUT_piste_enum_(event, type, name, ...) piste_cursor = piste_put(piste_cursor, &name, sizeof(name));

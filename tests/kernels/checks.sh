@@ -208,7 +208,10 @@ latency_traced() {
 		kill -0 $rtla || return
 		sleep 0.2
 	done
-	mkdir $own && echo timerlat >$own/current_tracer || return
+	if ! { mkdir $own && echo timerlat >$own/current_tracer; }; then
+		kill -INT $rtla
+		return 1
+	fi
 	cat $own/trace_pipe >$out/latency-timerlat-text &
 	reader=$!
 	piste --json latency timerlat --loops 50 --interval 20ms --cpus 0 >$out/latency-timerlat

@@ -11,7 +11,8 @@ PISTE_EVENT(uses, bytes, PISTE_SEQUENCE(uint8_t, bytes), PISTE_TEXT(text))
 PISTE_EVENT_LEVEL(uses, state, ERR, PISTE_ENUM(state, (OPEN, 0), (CLOSED, 1)))
 PISTE_EVENT(uses, never_recorded, (int32_t, id))
 /* Names that the fields' own code could be thought to use. */
-PISTE_EVENT(uses, names, (int, event), (int, cursor), (int, bytes), (int, count), (int, channel), (int, record))
+PISTE_EVENT(uses, names, (int, event), (int, cursor), (int, bytes), (int, count), (int, channel), (int, record),
+            (int, measure), (const char *, of), (const char *, string))
 
 static int costly(void)
 {
@@ -43,7 +44,7 @@ static void as_a_statement(int id)
 	else
 		piste(uses, order, id, NULL, 0.5f);
 	for (int turn = 0; turn < id; turn++)
-		piste(uses, names, turn, 2, 3, 4, 5, 6);
+		piste(uses, names, turn, 2, 3, 4, 5, 6, 7, "of", "string");
 	switch (id) {
 	case 1:
 		piste(uses, state, 1);

@@ -10,6 +10,7 @@
 enum class Colour : uint8_t { Red = 1, Blue = 4 };
 
 PISTE_EVENT(uses, nothing)
+PISTE_EVENT(uses, names, (int, measure), (const char *, of), (const char *, string))
 PISTE_EVENT(uses, order, (int32_t, id), (const char *, customer), (double, price))
 PISTE_EVENT(uses, bytes, PISTE_SEQUENCE(uint8_t, bytes), PISTE_TEXT(text))
 PISTE_EVENT(uses, colour, (Colour, colour), (std::nullptr_t, none), (const void *, place), (bool, yes))
@@ -25,6 +26,7 @@ class Till
 	Till()
 	{
 		piste(uses, nothing);
+		piste(uses, names, 7, "of", "string");
 		piste_snapshot("a till");
 	}
 	~Till()

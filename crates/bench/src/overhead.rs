@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -27,6 +26,9 @@ use crate::workshop::Workshop;
 
 /// The format that [`Report::format`] says.
 pub const FORMAT: u32 = 1;
+
+/// The kernel counts CPU time of children in steps of 10 ms.
+const CPU_NS_MIN: f64 = 5e8;
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -83,8 +85,20 @@ pub struct Report {
     pub machine: Machine,
     /// The ways of recording.
     pub ways: Vec<WayReport>,
+    /// Those that did not work.
+    pub failed: Vec<Failed>,
     /// Ctrl-C ended it early.
     pub was_interrupted: bool,
+}
+
+/// A way of recording that did not work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failed {
+    /// Its name.
+    pub way: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// What a way of recording adds.
@@ -107,7 +121,7 @@ pub struct WayReport {
     pub recorded_deviation_percent: f64,
     /// How many times as long the job takes: of each two runs beside each other.
     pub time_ratio: Estimate,
-    /// How many times as much CPU time it takes; absent if a run took less than the kernel counts.
+    /// How many times as much CPU time it takes; absent if a run took less than half a second of it.
     pub cpu_ratio: Option<Estimate>,
     /// Recorded events: the median.
     pub events: f64,
@@ -156,13 +170,18 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error>
         workshop: &workshop,
         folder,
     };
+    let machine = describe(None, &workshop.patience);
     let mut pairs: Vec<Vec<Pair>> = plan.ways.iter().map(|_| Vec::new()).collect();
+    let mut failed: Vec<Failed> = Vec::new();
     let mut was_interrupted = false;
     'rounds: for round in 0..=plan.rounds {
         let mut order: Vec<usize> = (0..plan.ways.len()).collect();
         fastrand::shuffle(&mut order);
         for place in order {
             let way = &plan.ways[place];
+            if failed.iter().any(|failed| failed.way == way.name) {
+                continue;
+            }
             tell(Step {
                 round,
                 of: plan.rounds,
@@ -171,8 +190,12 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error>
             // A job that fails fails without a recording first.
             match measuring.pair(way, round == 0 || fastrand::bool()) {
                 // The first round fills the caches.
-                Ok(_) if round == 0 => {}
-                Ok(pair) => pairs[place].push(pair),
+                Ok(Ok(_)) if round == 0 => {}
+                Ok(Ok(pair)) => pairs[place].push(pair),
+                Ok(Err(reason)) => failed.push(Failed {
+                    way: way.name.clone(),
+                    reason,
+                }),
                 Err(Error::Interrupted) => {
                     was_interrupted = true;
                     break 'rounds;
@@ -183,8 +206,10 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error>
     }
     let measured = plan.ways.iter().zip(&pairs).filter(|(_, pairs)| !pairs.is_empty());
     let ways: Vec<WayReport> = measured.map(|(way, pairs)| report_of(way, pairs)).collect();
-    if ways.is_empty() {
-        return Err(Error::Interrupted);
+    match (&ways[..], &failed[..]) {
+        ([], [failed, ..]) => return Err(Error::new(failed.reason.clone())),
+        ([], []) => return Err(Error::Interrupted),
+        _ => {}
     }
     Ok(Report {
         format: FORMAT,
@@ -195,8 +220,9 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error>
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
-        machine: describe(None, &measuring.workshop.patience),
+        machine,
         ways,
+        failed,
         was_interrupted,
     })
 }
@@ -209,20 +235,25 @@ struct Measuring<'p> {
 }
 
 impl Measuring<'_> {
-    fn pair(&self, way: &Way, is_unrecorded_first: bool) -> Result<Pair, Error> {
+    /// Both runs; or why the recorded one failed.
+    fn pair(&self, way: &Way, is_unrecorded_first: bool) -> Result<Result<Pair, String>, Error> {
         let first = is_unrecorded_first.then(|| self.unrecorded()).transpose()?;
-        let (recorded, recording) = self.recorded(way)?;
+        let (recorded, recording) = match self.recorded(way) {
+            Ok(recorded) => recorded,
+            Err(Error::Failed(reason)) => return Ok(Err(reason)),
+            Err(error) => return Err(error),
+        };
         let unrecorded = first.map_or_else(|| self.unrecorded(), Ok)?;
-        Ok(Pair {
+        Ok(Ok(Pair {
             unrecorded,
             recorded,
             recording,
-        })
+        }))
     }
 
     fn unrecorded(&self) -> Result<Run, Error> {
         let mut command = Command::new(&self.workshop.piste);
-        self.timed(&mut command, shown(&self.plan.job))
+        self.timed(self.pisted.environment(&mut command), shown(&self.plan.job))
     }
 
     fn recorded(&self, way: &Way) -> Result<(Run, Recording), Error> {
@@ -246,7 +277,7 @@ impl Measuring<'_> {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut job = Daemon::start(command)?.named(name);
         let Some(status) = job.wait(&self.workshop.patience)? else {
-            job.end(Signal::INT).ok();
+            job.end_all();
             return Err(Error::Interrupted);
         };
         match status.success() {
@@ -265,7 +296,7 @@ fn shown(words: &[OsString]) -> String {
 fn read<T: for<'d> Deserialize<'d>>(path: &Path) -> Result<T, Error> {
     let text = fs::read(path).unwrap_or_default();
     let value: Value = serde_json::from_slice(&text).unwrap_or_default();
-    T::deserialize(value).map_err(|_| Error::new(format!("{} says nothing that can be read", path.display())))
+    T::deserialize(value).map_err(|_| Error::new(format!("cannot parse {}", path.display())))
 }
 
 fn report_of(way: &Way, pairs: &[Pair]) -> WayReport {
@@ -276,7 +307,7 @@ fn report_of(way: &Way, pairs: &[Pair]) -> WayReport {
     };
     let (unrecorded, recorded) = (of(&|pair| pair.unrecorded.wall_ns), of(&|pair| pair.recorded.wall_ns));
     let (cpu_before, cpu_after) = (of(&|pair| pair.unrecorded.cpu_ns), of(&|pair| pair.recorded.cpu_ns));
-    let is_counted = cpu_before.iter().chain(&cpu_after).all(|ns| *ns > 0.0);
+    let is_counted = cpu_before.iter().chain(&cpu_after).all(|ns| *ns >= CPU_NS_MIN);
     let events = median(&of(&|pair| pair.recording.events));
     let recorded_ns = median(&recorded);
     WayReport {
@@ -315,7 +346,7 @@ mod tests {
     fn what_is_added_is_that_of_runs_beside_each_other() {
         let run = |wall_ns| Run {
             wall_ns,
-            cpu_ns: wall_ns / 2,
+            cpu_ns: 1000 * wall_ns,
         };
         let pair = |before, after, events| Pair {
             unrecorded: run(before),

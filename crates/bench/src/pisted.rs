@@ -107,7 +107,7 @@ fn in_run_folder<'a>(command: &'a mut Command, run_folder: &Path) -> &'a mut Com
 }
 
 fn parse(text: &str) -> Result<Value, Error> {
-    serde_json::from_str(text).map_err(|error| Error::new(format!("piste printed what is no JSON: {error}")))
+    serde_json::from_str(text).map_err(|error| Error::new(format!("piste did not print valid JSON: {error}")))
 }
 
 /// How many events of each name a trace contains, Piste's or LTTng's.

@@ -19,7 +19,7 @@ use piste_reason::reason;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, test_kill_process_group};
 
 use crate::error::Error;
 
@@ -259,6 +259,18 @@ impl Daemon {
         ))
     }
 
+    /// Ends it and everything that it started, as Ctrl-C in its terminal would; kills what does not end.
+    pub(crate) fn end_all(&mut self) {
+        let group = Pid::from_child(&self.child);
+        let _ = kill_process_group(group, Signal::INT);
+        let _ = self.end(Signal::INT);
+        let deadline = Instant::now() + END_LIMIT;
+        while test_kill_process_group(group).is_ok() && Instant::now() < deadline {
+            thread::sleep(LOOK_AGAIN);
+        }
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+
     /// Asks it to end with a signal, and waits; kills it, and what it started, if it does not.
     pub(crate) fn end(&mut self, signal: Signal) -> io::Result<ExitStatus> {
         if let Some(status) = self.child.try_wait()? {
@@ -336,7 +348,9 @@ mod tests {
             assert_eq!(output_of(&mut command, &patience), Err(Error::Interrupted));
         });
         let running = Path::new("/proc").join(pid().trim());
-        while running.exists() {
+        // One that nobody has waited for yet has ended, too.
+        let state = || fs::read_to_string(running.join("stat")).unwrap_or_default();
+        while running.exists() && !state().contains(") Z ") {
             thread::sleep(LOOK_AGAIN);
         }
     }

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use piste_bench::report::{Absent, Estimate, Row};
 use piste_bench::{Report, Scale};
-use piste_modelling::is_of_kernel;
 use piste_reason::reason;
 use piste_trace::Trace;
 use rustix::system::uname;
@@ -19,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::arguments::Calibrate;
 use crate::bench::{self, Wanted};
 use crate::columns::{Align, Cell, Columns};
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED};
 use crate::page::{Page, Width};
 use crate::screen::printable;
 use crate::unfinished::Unfinished;
@@ -122,7 +121,7 @@ pub(crate) fn calibrate(arguments: &Calibrate, json: bool) -> Result<(), Failure
         let kept = Calibration::kept();
         kept.into_iter()
             .find(|kept| kept.hostname == host)
-            .ok_or_else(|| Failure::new("nothing is kept for this machine; run: sudo piste calibrate"))?
+            .ok_or_else(|| Failure::new("no calibration is stored for this machine; run: sudo piste calibrate"))?
     } else {
         let measured = bench::measured(
             &Wanted {
@@ -135,6 +134,12 @@ pub(crate) fn calibrate(arguments: &Calibrate, json: bool) -> Result<(), Failure
             },
             json,
         )?;
+        if measured.was_interrupted {
+            return Err(Failure::with_status(
+                "it was interrupted, and nothing is stored",
+                INTERRUPTED,
+            ));
+        }
         Calibration::of(&measured, host)
     };
     if calibration.costs.is_empty() {
@@ -251,11 +256,18 @@ impl RecordingCosts {
             traces.iter().all(|trace| {
                 let has = |key: &str, value: &str| trace.environment(key) == Some(value);
                 has("hostname", &calibration.hostname)
+                    && has("kernel_release", &calibration.kernel)
                     && trace.environment("piste_version").is_some()
-                    && (!is_of_kernel(trace) || has("kernel_release", &calibration.kernel))
             })
         };
-        let calibration = Calibration::kept().into_iter().find(is_of)?;
+        let mut kept = Calibration::kept().into_iter().filter(is_of);
+        let mut calibration = kept.next()?;
+        // Without root, a user can measure only some kinds.
+        for cost in kept.flat_map(|other| other.costs) {
+            if !calibration.costs.iter().any(|known| known.kind == cost.kind) {
+                calibration.costs.push(cost);
+            }
+        }
         Some(RecordingCosts { calibration })
     }
 
@@ -270,8 +282,14 @@ impl RecordingCosts {
     pub(crate) fn note(&self) -> String {
         let date = self.calibration.date();
         let quick = if self.calibration.is_quick { ", --quick" } else { "" };
+        let is_unknown = |kind: &Kind| !self.calibration.costs.iter().any(|cost| cost.kind == *kind);
+        let unknown: Vec<&str> = Kind::ALL.into_iter().filter(is_unknown).map(Kind::about).collect();
+        let unknown = match &unknown[..] {
+            [] => String::new(),
+            unknown => format!("; without what is unknown: {}", unknown.join(", ")),
+        };
         format!(
-            "RECORDING is an estimate, by the number of recorded events and their cost on this machine (piste calibrate, {date}{quick})"
+            "RECORDING is an estimate, by the number of recorded events and their cost on this machine (piste calibrate, {date}{quick}){unknown}"
         )
     }
 }

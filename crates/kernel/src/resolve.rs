@@ -98,7 +98,11 @@ pub fn rule(rule: &Rule, catalog: &Catalog, memory: Option<&Memory>) -> Result<V
                 return filtered_calls(rule, (pattern, part), architecture, memory);
             }
             match syscall_filters(rule, catalog)? {
-                None => filtered_calls(rule, (pattern, part), architecture, memory),
+                None => {
+                    let resolved = filtered_calls(rule, (pattern, part), architecture, memory)?;
+                    check_exits(rule, part, &resolved)?;
+                    Ok(resolved)
+                }
                 Some(_) if architecture.has_tables() => calls(rule, (pattern, part), architecture),
                 Some(filters) => unnamed_calls(rule, (pattern, part), filters, architecture),
             }
@@ -127,6 +131,25 @@ fn check_part(rule: &Rule, part: CallPart, catalog: &Catalog) -> Result<(), Refu
             Err(Refusal::filter(&filter, FilterError::at(ret.position, reason)))
         }
     }
+}
+
+/// Where tracefs records the calls, arguments are known only at the entry of a call.
+fn check_exits(rule: &Rule, part: CallPart, resolved: &[ResolvedEvent]) -> Result<(), Refusal> {
+    let rejects_none = |event: &ResolvedEvent| match event {
+        ResolvedEvent::Syscall {
+            condition: Some(condition),
+            ..
+        } => filters::of_exit(condition) == Condition::Always(true),
+        _ => true,
+    };
+    let (Some(filter), false) = (parsed(rule)?, part.has_entry()) else {
+        return Ok(());
+    };
+    if !resolved.iter().all(rejects_none) {
+        return Ok(());
+    }
+    let reason = "without BPF, arguments are known only at the entry of a system call: the filter would reject no exit; leave out --exit, or filter by `ret`";
+    Err(Refusal::filter(&filter, FilterError::at(0, reason)))
 }
 
 /// What the filter of a rule of system calls means for the kernel's events of their entries and exits. A filter that names the returned value is for
@@ -416,10 +439,11 @@ fn filtered_calls(
             [near, ..] => format!(" (did you mean {near}?)"),
             [] => String::new(),
         };
-        let reason = format!(
-            "no system call matching {pattern:?} has a field `{}`{near}",
-            missing.name
-        );
+        let reason = match missing.name.as_str() {
+            "id" => "`id` cannot be compared together with arguments, or by BPF: choose calls by name with --syscall"
+                .to_owned(),
+            name => format!("no system call matching {pattern:?} has a field `{name}`{near}"),
+        };
         return Err(refused(FilterError::at(missing.position, reason)));
     }
     if resolved.is_empty() {

@@ -163,9 +163,22 @@ fn calls_are_filtered_by_arguments_that_the_kernel_cannot_compare() {
                 }
             )
         };
-        // The kernel records exits only if a rule wants them.
+        let is_entry_wanted = |rule: &Rule| {
+            !matches!(
+                rule.source,
+                EventSource::Syscall {
+                    part: CallPart::Exit,
+                    ..
+                }
+            )
+        };
+        // The kernel records only what a rule wants.
         let has_exits = rules.iter().any(|rule| rule.enabled && is_exit_wanted(rule));
-        let is_there = |record: &Vec<u8>| has_exits || record[..2] == ENTER.to_le_bytes();
+        let has_entries = rules.iter().any(|rule| rule.enabled && is_entry_wanted(rule));
+        let is_there = |record: &Vec<u8>| match record[..2] == ENTER.to_le_bytes() {
+            true => has_entries,
+            false => has_exits,
+        };
         let records: Vec<_> = records().into_iter().filter(is_there).collect();
         let (events, findings) = converted_by(rules.clone(), catalog, &records);
         assert_eq!(events, expected, "{rules:?}");
@@ -201,6 +214,22 @@ fn calls_are_filtered_by_arguments_that_the_kernel_cannot_compare() {
         true,
     );
     check(vec![filtered("*", CallPart::Entry, "count == 17")], &[small], true);
+    check(
+        vec![filtered("read", CallPart::Exit, "count > 4096 && ret < 0")],
+        &[failed],
+        true,
+    );
+    // What the kernel filters is not filtered again.
+    check(
+        vec![filtered("read", CallPart::Both, "ret < 0")],
+        &[small, whole, large, failed],
+        false,
+    );
+    check(
+        vec![filtered("read", CallPart::Entry, "$tid == 5")],
+        &[small, large],
+        false,
+    );
     // One of several rules is enough; the filters of those that the kernel could follow alone apply here, too.
     let by_result = || filtered("read", CallPart::Both, "ret < 0");
     let by_count = || filtered("read", CallPart::Both, "count == 17 && $cpu == 0 && $tid != 1");
@@ -236,6 +265,21 @@ fn calls_are_filtered_by_arguments_that_the_kernel_cannot_compare() {
 }
 
 #[test]
+fn filters_that_nobody_can_follow_together_are_given_up() {
+    let by_comm = filtered("read", CallPart::Entry, "$comm == \"a\"");
+    let rules = vec![by_comm, filtered("read", CallPart::Entry, "count > 4096")];
+    let catalog = catalog(USUAL, &enter_fields(8), &exit_fields(8));
+    let (events, findings) = converted_by(rules, catalog, &[record(ENTER, 8, 0, &[3, 4096, 17, 0, 0, 0])]);
+    assert_eq!(events, ["syscall_entry_read fd=3 buf=4096 count=17"]);
+    assert_eq!(
+        findings,
+        [Finding::FilterGivenUp {
+            call: "read".to_owned()
+        }]
+    );
+}
+
+#[test]
 fn filters_on_arguments_are_for_calls_that_have_names() {
     let catalog = catalog(USUAL, &enter_fields(8), &exit_fields(8));
     let resolved = resolve::rule(&filtered("*", CallPart::Both, "count > 4096"), &catalog, None).unwrap();
@@ -253,6 +297,15 @@ fn filters_on_arguments_are_for_calls_that_have_names() {
             other => panic!("{other:?}"),
         };
     assert!(refused("cuont > 4096", &catalog).contains("did you mean count?"));
+    let of_exits = |filter| resolve::rule(&filtered("read", CallPart::Exit, filter), &catalog, None);
+    assert!(of_exits("count > 4096 && ret < 0").is_ok());
+    let refusal = of_exits("id == 0 && count > 4096");
+    assert!(
+        matches!(refusal, Err(Refusal::InvalidFilter { reason, .. }) if reason.contains("`id` cannot be compared"))
+    );
+    assert!(
+        matches!(of_exits("count > 4096"), Err(Refusal::InvalidFilter { reason, .. }) if reason.contains("leave out --exit"))
+    );
     let other = catalog.on(Architecture::named("loongarch64"));
     assert!(refused("count > 4096", &other).contains("on loongarch64, filters on system calls can compare id"));
 }

@@ -664,9 +664,33 @@ fn what_recording_adds_to_a_command_is_measured_in_pairs() {
         refused.expect_status(1);
         assert!(refused.stderr.contains(reason), "{refused}");
     }
+    // A way that fails does not take the others with it.
+    let partly = run(
+        &["--rounds=1", "--record=--preset nonsense", "--record=--no-kernel"],
+        &["true"],
+    );
+    partly.expect_status(1);
+    let report: Value = serde_json::from_str(&partly.stdout).expect("JSON");
+    let failed = report["failed"][0]["reason"].as_str();
+    assert!(failed.is_some_and(|reason| reason.contains("nonsense")), "{report:#}");
+    assert_eq!(report["ways"].as_array().map(Vec::len), Some(1), "{report:#}");
+    // Ctrl-C ends the command, and what it has started.
+    let log = bench.place.path("pids");
+    let script = format!("sleep 1000 & echo $! >> {}; wait", text(&log));
+    let mut command = bench.command("bench overhead --record=--no-kernel");
+    let mut running = Running::start(command.args(["--", "sh", "-c", &script]).stdin(Stdio::null()));
+    let pids = || fs::read_to_string(&log).unwrap_or_default();
+    wait_until("the command runs", || pids().ends_with('\n'));
+    running.signal(Signal::INT);
+    running.finish().expect_status(130);
+    let pid = pids().trim().to_owned();
+    let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    wait_until("what it started has ended", || {
+        state().is_empty() || state().contains(") Z ")
+    });
     let refused = run(&["--record", "'"], &["true"]);
     refused.expect_status(2);
-    assert!(refused.stderr.contains("a quotation mark has no partner"), "{refused}");
+    assert!(refused.stderr.contains("unmatched quotation mark"), "{refused}");
     let left: Vec<_> = fs::read_dir(bench.place.path("made"))
         .expect("the folder")
         .flatten()

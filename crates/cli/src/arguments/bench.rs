@@ -66,8 +66,8 @@ pub(crate) struct Bench {
 pub(crate) enum BenchAction {
     /// Measure what recording adds to a command: time, CPU time, size of the trace
     ///
-    /// Runs the command again and again, in turn without recording and with it. Its output is not shown. It must succeed, and take the same each
-    /// time: a second or more, so that small differences show.
+    /// Runs the command again and again, in turn without recording and with it. Its output is not shown. The command
+    /// must succeed, and should take about the same time in each run: a second or more, so that small differences show.
     #[command(after_help = "Examples:
   sudo piste bench overhead -- make -B
   piste bench overhead --record '--no-kernel' --rounds 20 -- ./server --self-test
@@ -75,7 +75,7 @@ pub(crate) enum BenchAction {
 
 Exit status: 0, or 1 if the command or a recording fails.")]
     Overhead {
-        /// Record with these options of `piste record`; may be given several times [default: none, and '-a --no-user --preset ltt']
+        /// Record with these options of `piste record`; may be given several times [default: none, and for root also '-a --no-user --preset ltt']
         #[arg(long = "record", value_name = "OPTIONS", allow_hyphen_values = true, value_parser = parse_options)]
         ways: Vec<RecordOptions>,
         /// Measure each way of recording COUNT times
@@ -107,7 +107,7 @@ pub(crate) struct RecordOptions(pub(crate) Vec<String>);
 fn parse_options(text: &str) -> Result<RecordOptions, String> {
     shlex::split(text)
         .map(RecordOptions)
-        .ok_or_else(|| "a quotation mark has no partner".to_owned())
+        .ok_or_else(|| "unmatched quotation mark".to_owned())
 }
 
 /// `piste time-command`: what `piste bench overhead` runs its command with.

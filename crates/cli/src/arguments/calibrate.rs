@@ -9,7 +9,7 @@ use super::reading::PageOptions;
 ///
 /// Measures Piste with the method of `piste bench`, and keeps the result in a file. From then on, `piste analyze periods --top` shows for traces of this
 /// machine how much of each duration was the recording itself. Takes about a minute. Events of programs need a C compiler, those of the kernel need
-/// root; what cannot be measured is not kept. Measure again after you changed the kernel or the processor.
+/// root; what cannot be measured is not kept. Measure again after you change the kernel or the processor.
 #[derive(Args)]
 #[command(after_help = "Examples:
   sudo piste calibrate
@@ -20,7 +20,7 @@ pub(crate) struct Calibrate {
     /// Measure nothing; show what is kept for this machine
     #[arg(long, conflicts_with = "quick")]
     pub(crate) show: bool,
-    /// Measure for a few seconds only, which is less exact
+    /// Measure for a few seconds only, which is less exact; replaces what is kept, too
     #[arg(long)]
     pub(crate) quick: bool,
     #[command(flatten)]

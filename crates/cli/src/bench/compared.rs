@@ -38,7 +38,7 @@ pub(super) fn text(comparison: &Comparison, width: Width) -> String {
         100.0 * CONFIDENCE
     );
     if comparison.rows.iter().any(|row| row.verdict() == Verdict::Unknown) {
-        text += "\"unknown\": a run had only one repetition, so nobody knows how much its figures vary\n";
+        text += "\"unknown\": a run had only one repetition, so the spread of its figures is unknown\n";
     }
     for remark in &comparison.remarks {
         text += &format!("note: {}\n", printable(remark));

@@ -12,6 +12,7 @@ use piste_bench::Error;
 use piste_bench::overhead::{Plan, Report, Way, WayReport, run};
 use piste_reason::reason;
 use rustix::param::clock_ticks_per_second;
+use rustix::process::geteuid;
 use serde_json::json;
 
 use super::{Progress, interruption};
@@ -22,8 +23,9 @@ use crate::page::{Page, Width};
 use crate::quantity::{count, counted, duration, size};
 use crate::screen::{BAD, FAINT, STRONG, printable, styled};
 
-/// What is measured if nothing else is asked for: what `piste record` does by itself, and the core events of the whole system.
+/// What is measured if nothing else is asked for: what `piste record` does by itself, and for root the core events of the whole system.
 const WAYS: [&[&str]; 2] = [&[], &["-a", "--no-user", "--preset", "ltt"]];
+const WAYS_WITHOUT_ROOT: usize = 1;
 
 pub(super) fn overhead(
     ways: &[RecordOptions],
@@ -36,7 +38,8 @@ pub(super) fn overhead(
         .map_err(|error| Failure::new(format!("cannot find the program piste: {}", reason(&error))))?;
     let owned = |options: &&[&str]| options.iter().map(|option| (*option).to_owned()).collect();
     let options: Vec<Vec<String>> = match ways {
-        [] => WAYS.iter().map(owned).collect(),
+        [] if geteuid().is_root() => WAYS.iter().map(owned).collect(),
+        [] => WAYS[..WAYS_WITHOUT_ROOT].iter().map(owned).collect(),
         ways => ways.iter().map(|RecordOptions(options)| options.clone()).collect(),
     };
     let plan = Plan {
@@ -65,8 +68,19 @@ pub(super) fn overhead(
         Error::Failed(sentence) => Failure::new(sentence),
     })?;
     match json {
-        true => page.show_json(&measured),
-        false => page.show_sentences(&text(&measured, page.width())),
+        true => page.show_json(&measured)?,
+        false => page.show_sentences(&text(&measured, page.width()))?,
+    }
+    match &measured.failed[..] {
+        [] => Ok(()),
+        failed => {
+            let failed: Vec<String> = failed
+                .iter()
+                .map(|failed| printable(&failed.way).into_owned())
+                .collect();
+            let sentence = format!("not measured: {}; the report has the reasons", failed.join(", "));
+            Err(Failure::new(sentence))
+        }
     }
 }
 
@@ -125,6 +139,12 @@ fn text(report: &Report, width: Width) -> String {
             deviation(|way| way.unrecorded_deviation_percent),
             deviation(|way| way.recorded_deviation_percent)
         );
+    }
+    if !report.failed.is_empty() {
+        text += &format!("\n{}\n", styled(BAD, "Failed"));
+        for failed in &report.failed {
+            text += &format!("  {}: {}\n", printable(&failed.way), printable(&failed.reason));
+        }
     }
     if report.was_interrupted {
         text += "It was interrupted: there are fewer rounds than planned.\n";

@@ -39,6 +39,14 @@ pub enum Finding {
         "the kernel cannot compare arguments of system calls, so pisted applies the filter when it writes the trace: it saves space, but not the cost of the events that it rejects"
     )]
     FilteredLate,
+    /// Of two filters of a call, one is for the kernel and one for the converter, and neither can follow both. Said once for each call.
+    #[error(
+        "{call}: one filter names its arguments, and another one what only the kernel can compare ($comm, id, or a tracepoint's filter), so all {call} calls are recorded; give the rules channels of their own"
+    )]
+    FilterGivenUp {
+        /// The call.
+        call: String,
+    },
     /// Records of an event that the kernel does not describe. They are not in the trace and count as discarded.
     #[error("{records} records of event {id} were discarded: the kernel does not describe them")]
     UnknownEvent {

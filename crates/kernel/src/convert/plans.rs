@@ -287,10 +287,15 @@ impl Plans {
         let Some(detail) = detail else {
             return Call::Dropped;
         };
-        let condition = match call.filter(|_| !format.has_copies) {
-            Some(call) => call_filter::condition(&self.rules, &self.catalog, (table, call), side, [subject, raw]),
-            None => Condition::Always(true),
-        };
+        let mut condition = Condition::Always(true);
+        if let Some(call) = call.filter(|_| !format.has_copies) {
+            let chosen = call_filter::chosen(&self.rules, &self.catalog, (table, call), side, [subject, raw]);
+            if chosen.is_given_up {
+                let call = call.name.to_owned();
+                self.findings.push(Finding::FilterGivenUp { call });
+            }
+            condition = chosen.condition;
+        }
         if condition == Condition::Always(false) {
             return Call::Dropped;
         }
@@ -303,16 +308,17 @@ impl Plans {
                 if side == Side::Entry && Detail::has_exits(&self.rules, subject) {
                     self.describe_exit(table, number, format);
                 }
-                if returns {
-                    Call::Return(index)
-                } else if condition == Condition::Always(true) {
-                    Call::Plan(index)
-                } else {
+                let is_filtered = condition != Condition::Always(true);
+                if is_filtered {
                     if self.all.iter().all(|planned| planned.condition.is_none()) {
                         self.findings.push(Finding::FilteredLate);
                     }
                     self.all[index as usize].condition = Some(Box::new(condition));
-                    Call::Filtered(index)
+                }
+                match (returns, is_filtered) {
+                    (true, _) => Call::Return(index),
+                    (false, true) => Call::Filtered(index),
+                    (false, false) => Call::Plan(index),
                 }
             }
             Err(TooFar) => Call::Dropped,

@@ -152,7 +152,7 @@ impl<'a> Walk<'a> {
             Call::Plan(index) => Some(index),
             Call::Return(index) => {
                 self.returns.begin(tid, number);
-                Some(index)
+                self.is_wanted(index, record.data, tid, format).then_some(index)
             }
             Call::Filtered(index) => self.is_wanted(index, record.data, tid, format).then_some(index),
             Call::Dropped | Call::Unseen => None,
