@@ -9,7 +9,8 @@
 //! - [`Report`]: the figures, as they are kept in files; `summary`: how they come from what the programs said
 //! - [`compare`]: which differences between two reports are real; `statistics`: intervals
 //! - [`peers`]: what can be measured; `workshop`: the compiler, and the folder for everything that is made
-//! - `pisted`: the sessions of our own tracer
+//! - [`recording`]: recordings of a loop that is elsewhere, in crates/latency
+//! - `pisted`, `sessiond`: daemons of Piste and LTTng
 //! - `program`: a measured program that runs; `processes`: other programs; `instance`: tracefs
 //! - `machine`: what is measured on, and whether it is slowed down
 //!
@@ -23,8 +24,10 @@ pub mod peers;
 mod pisted;
 mod processes;
 mod program;
+pub mod recording;
 pub mod report;
 mod run;
+mod sessiond;
 mod statistics;
 mod summary;
 mod workshop;

@@ -20,7 +20,7 @@ use crate::peers::PAYLOAD_BYTES;
 use crate::processes::{Patience, find, has_ended, output_of};
 
 /// The measured programs, and what they have in common. bench/programs.py compiles some of them, too.
-const SOURCES: [(&str, &str); 14] = [
+const SOURCES: [(&str, &str); 18] = [
     ("rounds.h", include_str!("measured/rounds.h")),
     ("rounds.c", include_str!("measured/rounds.c")),
     ("counters.h", include_str!("measured/counters.h")),
@@ -35,6 +35,10 @@ const SOURCES: [(&str, &str); 14] = [
     ("probed.c", include_str!("measured/probed.c")),
     ("static_probe.c", include_str!("measured/static_probe.c")),
     ("calls.c", include_str!("measured/calls.c")),
+    ("turn.h", include_str!("measured/turn.h")),
+    ("turn-piste.c", include_str!("measured/turn-piste.c")),
+    ("turn-lttng.c", include_str!("measured/turn-lttng.c")),
+    ("turn-probed.c", include_str!("measured/turn-probed.c")),
 ];
 
 /// What the names of folders begin with; the process id follows.
@@ -142,6 +146,18 @@ impl Workshop {
 
     /// Compiles a measured program. Returns its path.
     pub(crate) fn compile(&self, name: &str, sources: &[&str], flags: &[String]) -> Result<PathBuf, Absence> {
+        let sources = [sources, &ROUNDS].concat();
+        let flags = [flags, &["-lpthread".to_owned()]].concat();
+        self.compile_file(name, &sources, &flags)
+    }
+
+    /// Compiles a library with an event, which another program loads. Returns its path.
+    pub(crate) fn compile_library(&self, name: &str, source: &str, flags: &[String]) -> Result<PathBuf, Absence> {
+        let of_library = ["-shared", "-fPIC", "-fvisibility=hidden"].map(str::to_owned);
+        self.compile_file(name, &[source], &[&of_library, flags].concat())
+    }
+
+    fn compile_file(&self, name: &str, sources: &[&str], flags: &[String]) -> Result<PathBuf, Absence> {
         let program = self.path(name);
         let mut command = Command::new(self.compiler()?);
         command
@@ -150,10 +166,10 @@ impl Workshop {
             .arg(&program)
             .arg("-I")
             .arg(self.path("sources"));
-        for source in sources.iter().chain(&ROUNDS) {
+        for source in sources {
             command.arg(self.path("sources").join(source));
         }
-        command.args(flags).arg("-lpthread");
+        command.args(flags);
         match output_of(&mut command) {
             Ok(_) => Ok(program),
             Err(error) => Err(Absence::new(
