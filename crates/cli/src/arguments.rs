@@ -48,7 +48,9 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 pub(crate) use self::analysis::{Analyze, Diff, Insights, PeriodsOptions};
 pub(crate) use self::bench::{Bench, BenchAction};
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
-pub(crate) use self::latency::{ClockOption, GenerateLoad, Latency, LoadChoice, LoopKind, PolicyChoice};
+pub(crate) use self::latency::{
+    ClockOption, GenerateLoad, KernelOption, Latency, LoadChoice, LoopKind, PolicyChoice, ReaderOption, TracerOption,
+};
 pub(crate) use self::probes::ProbeOptions;
 pub(crate) use self::query::{Query, QueryFormat};
 pub(crate) use self::reading::{Info, PageOptions, PagerOption, Stats};
@@ -182,6 +184,9 @@ pub(crate) enum Command {
     /// Restore the machine's settings if `piste latency --prepare` is killed
     #[command(hide = true)]
     LatencyGuardian,
+    /// Run the loop of `piste latency npt --tracer` once, as standard input asks for
+    #[command(hide = true)]
+    LatencyLoop,
     /// Write the man pages
     #[command(hide = true)]
     Man {

@@ -136,6 +136,10 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Latency(arguments) => latency::latency(&arguments, json),
         Command::GenerateLoad(arguments) => latency::generate_load(&arguments),
         Command::LatencyGuardian => latency::guard(),
+        Command::LatencyLoop => {
+            latency::run_loop();
+            Ok(())
+        }
         Command::Bench(arguments) => bench::bench(&arguments, json),
         Command::Query(query) => query::query(&query, json),
         Command::Doctor(pager) => return doctor::doctor(&Page::of_text(&pager), json),
