@@ -24,7 +24,6 @@ use std::time::{Duration, Instant};
 use piste_reason::reason;
 
 use crate::error::{Absence, Error};
-use crate::instance::remove_leftovers;
 use crate::processes::{Daemon, Patience};
 use crate::workshop::Workshop;
 
@@ -196,9 +195,6 @@ impl Recorders {
     pub fn new(piste: &Path, payload_bytes: u32, interrupted: Arc<AtomicBool>) -> Result<Recorders, Error> {
         Workshop::remove_leftovers();
         let workshop = Workshop::new(piste, &[], Patience::new(interrupted))?;
-        if let Ok(tracefs) = workshop.tracefs() {
-            remove_leftovers(&tracefs);
-        }
         Ok(Recorders {
             workshop,
             payload_bytes,

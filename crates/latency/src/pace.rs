@@ -11,6 +11,8 @@ use crate::witness::Watch;
 pub(crate) trait Pace {
     /// The first turn starts now.
     fn begin(&mut self, now: u64);
+    /// For how long it looked what happened while it waited, in ticks.
+    fn blind_ticks(&self) -> u64;
     /// Waits until then, and returns when it is; `last` is now. Returns early at `end`, or when it is to stop.
     fn wait(
         &mut self,
@@ -29,6 +31,10 @@ impl Pace for Unpaced {
     #[inline(always)]
     fn begin(&mut self, _now: u64) {}
 
+    fn blind_ticks(&self) -> u64 {
+        0
+    }
+
     #[inline(always)]
     fn wait(&mut self, last: u64, _: u64, _: &mut impl Counter, _: &mut impl Watch, _: &AtomicBool) -> u64 {
         last
@@ -42,6 +48,7 @@ pub(crate) struct Paced {
     due: u128,
     /// Longer pauses between two readings of the clock have a cause, which is not to be taken for one of the next turn.
     look_from: u64,
+    blind_ticks: u64,
 }
 
 /// Parts of a tick, as bits.
@@ -55,6 +62,7 @@ impl Paced {
             interval: (u128::from(clock.frequency_hz) << PART_BITS) / u128::from(rate_hz.max(1)),
             due: 0,
             look_from,
+            blind_ticks: 0,
         }
     }
 }
@@ -62,6 +70,10 @@ impl Paced {
 impl Pace for Paced {
     fn begin(&mut self, now: u64) {
         self.due = u128::from(now) << PART_BITS;
+    }
+
+    fn blind_ticks(&self) -> u64 {
+        self.blind_ticks
     }
 
     #[inline]
@@ -84,6 +96,7 @@ impl Pace for Paced {
             if now.wrapping_sub(last) >= self.look_from {
                 watch.look();
                 last = counter.read();
+                self.blind_ticks += last.wrapping_sub(now);
             } else {
                 last = now;
             }

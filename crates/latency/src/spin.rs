@@ -241,6 +241,7 @@ impl<C: Counter, E: Event, P: Pace, W: Watch> Spin<'_, C, E, P, W> {
                 .wait(place.last, end, self.counter, self.watch, self.watcher.stop);
         }
         found.ticks = place.last.wrapping_sub(begin);
+        found.blind_ticks += self.pace.blind_ticks();
         found
     }
 

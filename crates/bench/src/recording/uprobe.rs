@@ -19,7 +19,7 @@ use rustix::fs::OFlags;
 
 use super::{Kept, KernelEvents, READ_TIMER, Reader, Recorders, Session, SettingUp, Setup, Tracer};
 use crate::error::{Absence, Error};
-use crate::instance::{Instance, Probe};
+use crate::instance::{Instance, Probe, remove_leftovers};
 use crate::peers::{PAYLOAD_BYTES, PROBED_ARGUMENT};
 use crate::workshop::Workshop;
 
@@ -47,6 +47,7 @@ impl Uprobe {
             )));
         }
         let tracefs = recorders.workshop.tracefs()?;
+        remove_leftovers(&tracefs);
         let library = recorders.compile(Tracer::Uprobe, "turn-probed.c", &["-fno-omit-frame-pointer".to_owned()])?;
         let found = places(&library, ProbePlaceKind::Symbol, Some(FUNCTION)).unwrap_or_default();
         let [place] = &found[..] else {

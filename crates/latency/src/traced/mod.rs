@@ -372,8 +372,15 @@ impl<'p> Tracers<'p> {
         let (answer, kept) = recorder
             .measure(&setup(plan, traced), &process, counts_events)
             .map_err(failed)?;
-        let turns = parse_answer(&answer).map_err(|why| failed(piste_bench::Error::Failed(why)))?;
-        Ok((turns, kept))
+        let refused = |why| failed(piste_bench::Error::Failed(why));
+        let turns = parse_answer(&answer).map_err(refused)?;
+        match unaccounted(turns.events, &kept) {
+            0 => Ok((turns, kept)),
+            missing => Err(refused(format!(
+                "{missing} of {} events were neither recorded nor counted as lost, so something else may have turned its events off; measure again",
+                turns.events
+            ))),
+        }
     }
 
     /// A trace that does not fit would take the space of others.
@@ -401,10 +408,33 @@ impl<'p> Tracers<'p> {
     }
 }
 
+/// Events of which the tracer says nothing. A turn that records no event is quick, and would look like a quick tracer.
+fn unaccounted(events: u64, kept: &Kept) -> u64 {
+    let known = kept.recorded.map(|recorded| recorded + kept.lost);
+    known.map_or(0, |known| events.saturating_sub(known))
+}
+
 fn setup(plan: &Plan, traced: Traced) -> Setup {
     Setup {
         reader: traced.reader,
         rings: plan.rings,
         kernel: plan.kernel,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_recorded_or_lost_if_they_were_counted() {
+        let kept = |recorded, lost| Kept {
+            recorded,
+            lost,
+            kernel_lost: 0,
+        };
+        assert_eq!(unaccounted(10, &kept(Some(7), 3)), 0);
+        assert_eq!(unaccounted(10, &kept(Some(0), 3)), 7);
+        assert_eq!(unaccounted(10, &kept(None, 3)), 0);
     }
 }
