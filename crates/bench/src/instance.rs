@@ -109,10 +109,14 @@ impl Instance {
 
     /// How many events it has recorded, whether or not they are still in the ring.
     pub(crate) fn recorded(&self) -> u64 {
+        self.stats().map(|stats| stats.entries + stats.overrun).sum()
+    }
+
+    /// What the kernel counts in the ring of each CPU.
+    pub(crate) fn stats(&self) -> impl Iterator<Item = CpuStats> {
         let cpus = fs::read_dir(self.path("per_cpu")).into_iter().flatten().flatten();
         let stats = cpus.filter_map(|cpu| fs::read_to_string(cpu.path().join("stats")).ok());
-        let stats = stats.map(|text| CpuStats::parse(&text));
-        stats.map(|stats| stats.entries + stats.overrun).sum()
+        stats.map(|text| CpuStats::parse(&text))
     }
 }
 

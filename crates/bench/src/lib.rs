@@ -10,7 +10,8 @@
 //! - [`compare`]: which differences between two reports are significant; `statistics`: intervals
 //! - [`overhead`]: what recording adds to a job, in runs with and without it
 //! - [`peers`]: what can be measured; `workshop`: the compiler, and the folder for everything that is made
-//! - `pisted`: the sessions of our own tracer
+//! - [`recording`]: recordings of a loop that is elsewhere, in crates/latency
+//! - `pisted`, `sessiond`: daemons of Piste and LTTng
 //! - `program`: a measured program that runs; `processes`: other programs; `instance`: tracefs; `claim`: what belongs to a run that lives
 //! - `machine`: what is measured on, and whether it is slowed down
 //!
@@ -26,8 +27,10 @@ pub mod peers;
 mod pisted;
 mod processes;
 mod program;
+pub mod recording;
 pub mod report;
 mod run;
+mod sessiond;
 mod statistics;
 mod summary;
 mod workshop;

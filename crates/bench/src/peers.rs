@@ -22,6 +22,8 @@ mod tracefs;
 mod untraced_calls;
 mod uprobe;
 
+pub(crate) use self::uprobe::ARGUMENT as PROBED_ARGUMENT;
+
 use std::process::Command;
 
 use crate::error::{Absence, Error};

@@ -12,7 +12,7 @@ use piste_control::{Client, Places, daemon_beside};
 use piste_reason::reason;
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::{Absence, Error};
 use crate::processes::{Daemon, Patience, output_of};
 use crate::workshop::{READING_LIMIT, Workshop};
 
@@ -108,6 +108,36 @@ fn in_run_folder<'a>(command: &'a mut Command, run_folder: &Path) -> &'a mut Com
 
 fn parse(text: &str) -> Result<Value, Error> {
     serde_json::from_str(text).map_err(|error| Error::new(format!("piste did not print valid JSON: {error}")))
+}
+
+/// How programs with Piste's events are compiled.
+pub(crate) fn library_flags(workshop: &Workshop) -> Result<Vec<String>, Absence> {
+    let include = workshop
+        .installed("include")
+        .map(|path| format!("-I{}", path.display()));
+    let mut flags = Vec::from_iter(include);
+    if !workshop.has_header("piste/tracepoint.h", &flags)? {
+        return Err(Absence::new(
+            "there is no header piste/tracepoint.h",
+            "install the headers of Piste (Debian: apt install libpiste-dev)",
+        ));
+    }
+    if let Some(library) = workshop.installed("lib") {
+        let library = library.display();
+        flags.extend([format!("-L{library}"), format!("-Wl,-rpath,{library}")]);
+    }
+    flags.push("-lpiste".into());
+    Ok(flags)
+}
+
+/// How many events a channel of a session discarded, as its status says.
+pub(crate) fn discarded_by(status: &Value, channel: &str) -> u64 {
+    let channels = status["channels"].as_array().into_iter().flatten();
+    let mut channels = channels.filter(|each| each["settings"]["name"] == channel);
+    channels
+        .next()
+        .and_then(|channel| channel["discarded_events"].as_u64())
+        .unwrap_or(0)
 }
 
 /// How many events of each name a trace contains, Piste's or LTTng's.

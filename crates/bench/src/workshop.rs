@@ -22,7 +22,7 @@ use crate::peers::PAYLOAD_BYTES;
 use crate::processes::{Patience, find, output_of};
 
 /// The measured programs, and what they have in common. bench/programs.py compiles some of them, too.
-const SOURCES: [(&str, &str); 16] = [
+const SOURCES: [(&str, &str); 20] = [
     ("rounds.h", include_str!("measured/rounds.h")),
     ("rounds.c", include_str!("measured/rounds.c")),
     ("counters.h", include_str!("measured/counters.h")),
@@ -39,6 +39,10 @@ const SOURCES: [(&str, &str); 16] = [
     ("probed.c", include_str!("measured/probed.c")),
     ("static_probe.c", include_str!("measured/static_probe.c")),
     ("calls.c", include_str!("measured/calls.c")),
+    ("turn.h", include_str!("measured/turn.h")),
+    ("turn-piste.c", include_str!("measured/turn-piste.c")),
+    ("turn-lttng.c", include_str!("measured/turn-lttng.c")),
+    ("turn-probed.c", include_str!("measured/turn-probed.c")),
 ];
 
 /// What the names of folders begin with; an id follows.
@@ -174,16 +178,34 @@ impl Workshop {
         flags: &[String],
         package: &str,
     ) -> Result<PathBuf, Absence> {
+        let sources = [sources, &ROUNDS].concat();
+        let flags = [flags, &["-lpthread".to_owned()]].concat();
+        self.compile_file(name, &sources, &flags, package)
+    }
+
+    /// Compiles a library with an event, which another program loads. Returns its path.
+    pub(crate) fn compile_library(
+        &self,
+        name: &str,
+        source: &str,
+        flags: &[String],
+        package: &str,
+    ) -> Result<PathBuf, Absence> {
+        let of_library = ["-shared", "-fPIC", "-fvisibility=hidden"].map(str::to_owned);
+        self.compile_file(name, &[source], &[&of_library, flags].concat(), package)
+    }
+
+    fn compile_file(&self, name: &str, sources: &[&str], flags: &[String], package: &str) -> Result<PathBuf, Absence> {
         let program = self.path(name);
         let compiler = self.compiler()?;
         let command = |how: &[&str]| {
             let mut command = Command::new(&compiler);
             command.args(FLAGS).args(how).arg("-o").arg(&program);
             command.arg("-I").arg(self.path("sources"));
-            for source in sources.iter().chain(&ROUNDS) {
+            for source in sources {
                 command.arg(self.path("sources").join(source));
             }
-            command.args(flags).arg("-lpthread").env("TMPDIR", self.folder.path());
+            command.args(flags).env("TMPDIR", self.folder.path());
             command
         };
         let Err(error) = output_of(&mut command(&[]), &self.patience) else {

@@ -50,7 +50,9 @@ pub(crate) use self::analysis::{Analyze, Diff, Insights, PeriodsOptions};
 pub(crate) use self::bench::{Bench, BenchAction, RecordOptions, TimeCommand};
 pub(crate) use self::calibrate::Calibrate;
 pub(crate) use self::events::{DisableEvent, DomainFlags, EnableEvent};
-pub(crate) use self::latency::{ClockOption, GenerateLoad, Latency, LoadChoice, LoopKind, PolicyChoice};
+pub(crate) use self::latency::{
+    ClockOption, GenerateLoad, KernelOption, Latency, LoadChoice, LoopKind, PolicyChoice, ReaderOption, TracerOption,
+};
 pub(crate) use self::probes::ProbeOptions;
 pub(crate) use self::query::{Query, QueryFormat};
 pub(crate) use self::reading::{Info, PageOptions, PagerOption, Stats};
@@ -188,6 +190,9 @@ pub(crate) enum Command {
     /// Run a command and write down how long it took
     #[command(hide = true)]
     TimeCommand(TimeCommand),
+    /// Run the loop of `piste latency npt --tracer` once, as standard input asks for
+    #[command(hide = true)]
+    LatencyLoop,
     /// Write the man pages
     #[command(hide = true)]
     Man {

@@ -137,6 +137,10 @@ fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Latency(arguments) => latency::latency(&arguments, json),
         Command::GenerateLoad(arguments) => latency::generate_load(&arguments),
         Command::LatencyGuardian => latency::guard(),
+        Command::LatencyLoop => {
+            latency::run_loop();
+            Ok(())
+        }
         Command::Bench(arguments) => bench::bench(&arguments, json),
         Command::TimeCommand(arguments) => return bench::time_command(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments, json),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 #[cfg(target_arch = "x86_64")]
 use crate::tsc;
@@ -23,7 +24,7 @@ pub enum ClockChoice {
 }
 
 /// Which clock it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClockKind {
     /// The time stamp counter of x86-64.
     Tsc,
@@ -32,7 +33,7 @@ pub enum ClockKind {
 }
 
 /// Who says how fast the clock is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FrequencySource {
     /// It is so by definition.
     Definition,
@@ -43,7 +44,7 @@ pub enum FrequencySource {
 }
 
 /// A clock, and how fast it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
     /// Which one.
     pub kind: ClockKind,

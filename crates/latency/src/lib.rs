@@ -5,7 +5,9 @@
 //! - [`Plan`], [`Running`]: what is measured; threads that measure it, and their results
 //! - [`Clock`]: what the loops read the time from; `tsc`: the time stamp counter as one
 //! - [`Policy`]: how the scheduler treats them; [`cpus`]: lists of CPUs
-//! - `spin`: the loop that reads the clock again and again; `witness`: what explains a gap that it found
+//! - `spin`: the loop that reads the clock again and again; `event`: what else it does in each turn; `pace`: when the next turn starts; `witness`: what
+//!   explains a gap that it found
+//! - [`traced`]: that loop with an event in each turn, and tracers that record it
 //! - `timer`: the loop that sleeps; `wakeup`: the loop that another thread wakes
 //! - [`tracer`]: the kernel's own tracers of latency
 //! - [`Limit`], [`Crossing`]: values that are too long, and when they were
@@ -21,9 +23,11 @@ mod buckets;
 mod clock;
 pub mod cpus;
 mod crossing;
+mod event;
 pub mod layout;
 pub mod load;
 mod over_time;
+mod pace;
 mod policy;
 pub mod preflight;
 pub mod prepare;
@@ -33,6 +37,7 @@ mod statistics;
 mod system;
 pub mod tally;
 mod timer;
+pub mod traced;
 pub mod tracer;
 #[cfg(target_arch = "x86_64")]
 mod tsc;
@@ -41,6 +46,7 @@ mod witness;
 
 pub use clock::{Clock, ClockChoice, ClockKind, FrequencySource};
 pub use crossing::{Crossing, Limit};
+pub use event::LoadedEvent;
 pub use over_time::Stretch;
 pub use policy::Policy;
 pub use run::{Error, Loop, Measured, Plan, Running};

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use piste_reason::reason;
+use serde::{Deserialize, Serialize};
 
 use crate::system::{SchedulingAttributes, set_scheduling};
 
 /// A scheduling policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
     /// SCHED_OTHER, the policy of ordinary threads.
     Other,

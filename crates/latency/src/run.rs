@@ -19,10 +19,12 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use crate::clock::{Clock, ClockKind, Counter, Monotonic};
 use crate::cpus;
 use crate::crossing::{Crossing, Limit, Reporter, Watcher};
+use crate::event::{Event, LoadedEvent, NoEvent, RecordedEvent};
 use crate::over_time::Stretch;
+use crate::pace::{Pace, Paced, Unpaced};
 use crate::policy::Policy;
 use crate::preflight::is_virtual;
-use crate::spin::{Cause, Found, GAPS_MAX, Gap, Gaps, Limits, Spin, look_above};
+use crate::spin::{Cause, Found, GAPS_MAX, Gap, Gaps, Limits, Spin, look_above, look_above_more};
 use crate::tally::{Histogram, Snapshot, Tally};
 use crate::timer::{Slept, Timer, sleep_and_measure};
 use crate::tracer::{self, Noise, OfCpu, Tracer, Tracing};
@@ -95,6 +97,12 @@ pub struct Plan {
     pub loops: Option<u64>,
     /// Loops that are not counted, at the beginning.
     pub warm_up: u32,
+    /// For [`Loop::Npt`]: what each turn records.
+    pub event: Option<LoadedEvent>,
+    /// For [`Loop::Npt`]: turns a second at most, evenly spaced. A value is then the time of a turn without the waiting.
+    pub max_rate_hz: Option<u64>,
+    /// For loops that read the clock: whether they look for what explains long gaps.
+    pub explains: bool,
     /// What happens to long values, besides being counted.
     pub limit: Option<Limit>,
     /// Microseconds up to which a histogram is made; 0: none.
@@ -174,6 +182,8 @@ pub struct Measured {
     pub lost: u64,
     /// The largest value of each stretch of time.
     pub stretches: Vec<Stretch>,
+    /// What [`Plan::event`] recorded, also in turns that are not counted.
+    pub events: u64,
     /// For a loop that reads the clock: how long it looked for causes, and so measured nothing.
     pub blind: Duration,
     /// The gaps of each of [`Cause::ALL`].
@@ -205,6 +215,7 @@ impl Measured {
             noise: None,
             lost: 0,
             stretches: Vec::new(),
+            events: 0,
             blind: Duration::ZERO,
             by_cause: Default::default(),
             gaps: Vec::new(),
@@ -481,6 +492,7 @@ struct Prepared {
     ordered: Ordered,
     tally: Arc<Tally>,
     witness: Option<Witness>,
+    event: Option<RecordedEvent>,
     waker: Option<Waker>,
     limits: Limits,
     found: Found,
@@ -523,12 +535,13 @@ impl Ordered {
         // Before this thread has its policy, which the waker would inherit.
         let waker = self.start_waker()?;
         place(plan, self.cpu, plan.policy)?;
+        let mut event = plan.event.map(LoadedEvent::recorded);
         let (looked_from, witness, room) = match plan.kind {
             Loop::Timer { .. } | Loop::Wakeup { .. } | Loop::Timerlat { .. } | Loop::Osnoise => (0, None, 0),
             Loop::Npt | Loop::Gaps { .. } => {
-                let witness = Witness::new(self.cpu, &plan.root, is_virtual(&plan.root));
+                let witness = || Witness::new(self.cpu, &plan.root, is_virtual(&plan.root));
                 let room = if plan.kind == Loop::Npt { 0 } else { GAPS_MAX };
-                (self.looked_from(), Some(witness), room)
+                (self.looked_from(event.as_mut()), plan.explains.then(witness), room)
             }
         };
         let keep_from = match plan.kind {
@@ -544,7 +557,7 @@ impl Ordered {
             keep_from,
             look_max: witness
                 .as_ref()
-                .map_or(0, |witness| plan.clock.ticks(witness.look_max())),
+                .map_or(looked_from, |witness| plan.clock.ticks(witness.look_max())),
         };
         Ok(Prepared {
             tally: Arc::new(
@@ -552,6 +565,7 @@ impl Ordered {
                     .with_stretches(plan.clock.ticks(STRETCH)),
             ),
             witness,
+            event,
             waker,
             limits,
             found: Found::with_room(room),
@@ -600,12 +614,17 @@ impl Ordered {
         }
     }
 
-    fn looked_from(&self) -> u64 {
+    fn looked_from(&self, event: Option<&mut RecordedEvent>) -> u64 {
         match self.plan.clock.kind {
             #[cfg(target_arch = "x86_64")]
-            ClockKind::Tsc => look_above(&mut crate::tsc::Tsc, &self.plan.clock),
-            _ => look_above(&mut Monotonic, &self.plan.clock),
+            ClockKind::Tsc => self.looked_from_with(&mut crate::tsc::Tsc, event),
+            _ => self.looked_from_with(&mut Monotonic, event),
         }
+    }
+
+    fn looked_from_with(&self, counter: &mut impl Counter, event: Option<&mut RecordedEvent>) -> u64 {
+        let of_loop = look_above(counter, &self.plan.clock);
+        of_loop + event.map_or(0, |event| look_above_more(counter, event))
     }
 }
 
@@ -657,17 +676,36 @@ impl Prepared {
         Ok(self.measured(begin, found, Slept::default()))
     }
 
+    /// Runs the loop that does what the plan asks for, and nothing else.
     fn spin(&mut self, counter: &mut impl Counter) -> Found {
+        let plan = &self.ordered.plan;
+        let pace = plan
+            .max_rate_hz
+            .map(|rate_hz| Paced::new(rate_hz, &plan.clock, self.looked_from));
+        match (self.event.take(), pace) {
+            (None, None) => self.spin_with(counter, &mut NoEvent, &mut Unpaced),
+            (None, Some(mut pace)) => self.spin_with(counter, &mut NoEvent, &mut pace),
+            (Some(mut event), None) => self.spin_with(counter, &mut event, &mut Unpaced),
+            (Some(mut event), Some(mut pace)) => self.spin_with(counter, &mut event, &mut pace),
+        }
+    }
+
+    fn spin_with(&mut self, counter: &mut impl Counter, event: &mut impl Event, pace: &mut impl Pace) -> Found {
         let found = std::mem::take(&mut self.found);
-        let witness = self.witness.as_mut().expect("such a loop has one");
         let mut spin = Spin {
             counter,
-            watch: witness,
+            event,
+            pace,
+            watch: &mut self.witness,
             limits: &self.limits,
             tally: &self.tally,
             watcher: &self.ordered.watcher(),
         };
-        spin.run(found)
+        let found = spin.run(found);
+        Found {
+            events: event.count(),
+            ..found
+        }
     }
 
     fn measured(self, begin: SystemTime, found: Found, slept: Slept) -> Measured {
@@ -683,6 +721,7 @@ impl Prepared {
             noise: None,
             lost: 0,
             stretches: self.tally.stretches(),
+            events: found.events,
             blind: duration(found.blind_ticks),
             by_cause: found.by_cause,
             gaps: found.gaps,

@@ -6,12 +6,19 @@
 //! an addition to its entry, and the comparisons that end the loop; no more than 1.5 times the read alone. A gap that is too long for the table
 //! leaves this path: then the kernel's counters are read, to find out what happened. That takes tens of microseconds, in which the loop is
 //! blind; the time is counted, and the loop warms up again afterwards. If it takes much longer than usual, that is a gap, too.
+//!
+//! A turn may record an event, and may wait until the next one is due. A loop that does neither has not one instruction for it: what it does is a
+//! type.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::{Clock, Counter};
 use crate::crossing::{Crossing, Watcher};
+use crate::event::{Event, NoEvent};
+use crate::pace::Pace;
 use crate::tally::Tally;
 use crate::witness::{Seen, Watch};
 
@@ -21,6 +28,8 @@ const LOOK_ABOVE: Duration = Duration::from_nanos(500);
 const LOOK_ABOVE_LOOPS: u64 = 8;
 /// Loops that show how long one takes.
 const TRIAL_LOOPS: usize = 1000;
+/// The same of turns that record an event; few, because they come all at once.
+const TRIAL_EVENTS: usize = 100;
 /// Gaps of one CPU that are kept; others are only counted.
 pub(crate) const GAPS_MAX: usize = 20_000;
 
@@ -77,7 +86,7 @@ pub struct Gap {
 }
 
 /// Gaps of one cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gaps {
     /// How many there are.
     pub count: u64,
@@ -85,6 +94,15 @@ pub struct Gaps {
     pub ticks: u64,
     /// The longest one.
     pub max: u64,
+}
+
+impl Gaps {
+    /// Adds other ones.
+    pub fn merge(&mut self, other: &Gaps) {
+        self.count += other.count;
+        self.ticks += other.ticks;
+        self.max = self.max.max(other.max);
+    }
 }
 
 /// When a loop ends, and what it keeps.
@@ -115,6 +133,8 @@ pub(crate) struct Found {
     pub(crate) ticks: u64,
     /// Of these, ticks in which the loop looked for causes.
     pub(crate) blind_ticks: u64,
+    /// Events that were recorded, also in turns that are not counted.
+    pub(crate) events: u64,
 }
 
 impl Found {
@@ -151,20 +171,34 @@ impl Found {
 
 /// How many ticks a gap must have to be looked at.
 pub(crate) fn look_above(counter: &mut impl Counter, clock: &Clock) -> u64 {
+    let quickest = quickest(counter, &mut NoEvent, TRIAL_LOOPS);
+    clock.ticks(LOOK_ABOVE).max(quickest * LOOK_ABOVE_LOOPS)
+}
+
+/// By how much more if each turn records an event: two turns, so that an interrupt is seen beside an event that takes long itself.
+pub(crate) fn look_above_more(counter: &mut impl Counter, event: &mut impl Event) -> u64 {
+    quickest(counter, event, TRIAL_EVENTS) * 2
+}
+
+/// How many ticks the quickest of some turns takes.
+fn quickest(counter: &mut impl Counter, event: &mut impl Event, turns: usize) -> u64 {
     let mut last = counter.read();
     let mut quickest = u64::MAX;
-    for _ in 0..TRIAL_LOOPS {
+    for _ in 0..turns {
+        event.record();
         let now = counter.read();
         // A clock with coarse ticks may stand still between two reads.
         quickest = quickest.min(now.wrapping_sub(last).max(1));
         last = now;
     }
-    clock.ticks(LOOK_ABOVE).max(quickest * LOOK_ABOVE_LOOPS)
+    quickest
 }
 
 /// A loop and what it works with. The tally's short values are those that nobody looks at.
-pub(crate) struct Spin<'s, C, W> {
+pub(crate) struct Spin<'s, C, E, P, W> {
     pub(crate) counter: &'s mut C,
+    pub(crate) event: &'s mut E,
+    pub(crate) pace: &'s mut P,
     pub(crate) watch: &'s mut W,
     pub(crate) limits: &'s Limits,
     pub(crate) tally: &'s Tally,
@@ -180,15 +214,17 @@ struct Place {
     number: u64,
 }
 
-impl<C: Counter, W: Watch> Spin<'_, C, W> {
+impl<C: Counter, E: Event, P: Pace, W: Watch> Spin<'_, C, E, P, W> {
     /// Runs the loop until a limit is reached or `stop` is set.
     pub(crate) fn run(&mut self, mut found: Found) -> Found {
         self.watch.look();
-        let begin = warm_up(self.counter, self.limits.warm_up);
+        let begin = warm_up(self.counter, self.event, self.limits.warm_up);
+        self.pace.begin(begin);
         let end = begin.saturating_add(self.limits.ticks);
         let loops = self.limits.loops;
         let mut place = Place { last: begin, number: 0 };
         while place.number < loops {
+            self.event.record();
             let now = self.counter.read();
             if self.tally.add_short(now.wrapping_sub(place.last)) {
                 place.last = now;
@@ -200,8 +236,12 @@ impl<C: Counter, W: Watch> Spin<'_, C, W> {
             if now >= end || self.watcher.stop.load(Relaxed) {
                 break;
             }
+            place.last = self
+                .pace
+                .wait(place.last, end, self.counter, self.watch, self.watcher.stop);
         }
         found.ticks = place.last.wrapping_sub(begin);
+        found.blind_ticks += self.pace.blind_ticks();
         found
     }
 
@@ -237,7 +277,7 @@ impl<C: Counter, W: Watch> Spin<'_, C, W> {
             }
             (place.last, now) = (now, after);
         }
-        place.last = warm_up(self.counter, self.limits.warm_up);
+        place.last = warm_up(self.counter, self.event, self.limits.warm_up);
         found.blind_ticks += place.last.wrapping_sub(now);
         place
     }
@@ -245,9 +285,10 @@ impl<C: Counter, W: Watch> Spin<'_, C, W> {
 
 /// Loops that are not counted; when the next one starts.
 #[inline(never)]
-fn warm_up(counter: &mut impl Counter, loops: u32) -> u64 {
+fn warm_up(counter: &mut impl Counter, event: &mut impl Event, loops: u32) -> u64 {
     let mut last = counter.read();
     for _ in 0..loops {
+        event.record();
         last = counter.read();
     }
     last
@@ -260,6 +301,7 @@ mod tests {
 
     use super::*;
     use crate::crossing::{Limit, Reporter};
+    use crate::pace::Unpaced;
 
     /// A clock that advances by the given steps.
     struct Steps {
@@ -316,6 +358,8 @@ mod tests {
         let mut watch = Script([&[Seen::default()], seen].concat().into_iter());
         let mut spin = Spin {
             counter: &mut Steps::of(steps),
+            event: &mut NoEvent,
+            pace: &mut Unpaced,
             watch: &mut watch,
             limits,
             tally: &tally,

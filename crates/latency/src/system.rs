@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What neither the standard library nor rustix has: the time stamp counter, scheduling policies, and the counters of one thread.
+//! What neither the standard library nor rustix has: the time stamp counter, scheduling policies, the counters of one thread, and functions of
+//! libraries that are loaded.
 
 #![allow(unsafe_code)]
 
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The time stamp counter of this CPU. The processor may read it a little earlier than the program says; two reads of one thread keep their
 /// order.
@@ -81,5 +85,57 @@ pub(crate) fn thread_counters() -> ThreadCounters {
     ThreadCounters {
         switches: sum(usage.ru_nvcsw, usage.ru_nivcsw),
         page_faults: sum(usage.ru_minflt, usage.ru_majflt),
+    }
+}
+
+/// The functions of crates/bench/src/measured/turn.h.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventFunctions {
+    /// `piste_bench_turn`
+    pub(crate) record: extern "C" fn(u32),
+    /// `piste_bench_turn_is_recorded`
+    pub(crate) is_recorded: extern "C" fn() -> c_int,
+}
+
+/// Loads a library with these functions. It is never unloaded.
+///
+/// # Errors
+/// Why that is not possible, as a sentence without its end.
+pub(crate) fn load_event(library: &Path) -> Result<EventFunctions, String> {
+    let path = CString::new(library.as_os_str().as_bytes()).map_err(|_| "a path has no zero byte")?;
+    // SAFETY: the path ends with a zero byte. The library's constructors are those of a tracer, which any program may run.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+    if handle.is_null() {
+        return Err(format!("cannot load the library with the event: {}", loader_error()));
+    }
+    let record = function(handle, c"piste_bench_turn")?;
+    let is_recorded = function(handle, c"piste_bench_turn_is_recorded")?;
+    // SAFETY: crates/bench/src/measured/turn.h declares the functions with these types, both files are of this version of Piste, and the library stays loaded.
+    Ok(unsafe {
+        EventFunctions {
+            record: std::mem::transmute::<*mut c_void, extern "C" fn(u32)>(record),
+            is_recorded: std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(is_recorded),
+        }
+    })
+}
+
+fn function(library: *mut c_void, name: &CStr) -> Result<*mut c_void, String> {
+    // SAFETY: `library` is a library that is loaded, and the name ends with a zero byte.
+    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+    match address.is_null() {
+        false => Ok(address),
+        true => Err(format!("the library with the event lacks {}", name.to_string_lossy())),
+    }
+}
+
+/// Why the last library could not be loaded.
+fn loader_error() -> String {
+    // SAFETY: it returns null or a text that is valid until the next call in this thread.
+    unsafe {
+        let text = libc::dlerror();
+        match text.is_null() {
+            true => "unknown".into(),
+            false => CStr::from_ptr(text).to_string_lossy().into_owned(),
+        }
     }
 }

@@ -10,6 +10,8 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use serde::{Deserialize, Serialize};
+
 use crate::buckets;
 use crate::clock::Clock;
 use crate::over_time::{OverTime, Stretch};
@@ -200,7 +202,7 @@ fn values(table: &[AtomicU64]) -> Vec<u64> {
 }
 
 /// What a loop has counted, in ticks of its clock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     short: Vec<u64>,
     clear: LongValues,
@@ -208,7 +210,7 @@ pub struct Snapshot {
 }
 
 /// Values of any size.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct LongValues {
     buckets: Vec<u64>,
     sum: u128,

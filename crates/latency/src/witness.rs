@@ -45,6 +45,13 @@ pub(crate) trait Watch {
     fn look(&mut self) -> Seen;
 }
 
+/// Nobody who looks, or somebody.
+impl<W: Watch> Watch for Option<W> {
+    fn look(&mut self) -> Seen {
+        self.as_mut().map(Watch::look).unwrap_or_default()
+    }
+}
+
 /// The counters of this thread and its CPU.
 pub(crate) struct Witness {
     thread: ThreadCounters,

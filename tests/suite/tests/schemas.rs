@@ -224,6 +224,13 @@ fn latency(place: &Workplace, printed: &Printed) {
         let options = format!("latency {options}");
         printed.run(place, "latency", &options.split(' ').collect::<Vec<_>>());
     }
+    for (schema, options) in [
+        ("latency_tracers", "--tracer none,piste --loops 5000"),
+        ("latency_rates", "--tracer piste --find-rate --duration 20ms"),
+    ] {
+        let options = format!("latency npt {options}");
+        printed.run(place, schema, &options.split(' ').collect::<Vec<_>>());
+    }
     printed.run(place, "latency_restore", &["latency", "--restore"]);
     let program = "latency program --event a:b --end-event a:c --threshold 1s --duration 1ms --output never";
     printed.run(place, "latency_program", &program.split(' ').collect::<Vec<_>>());

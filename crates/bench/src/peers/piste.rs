@@ -5,12 +5,11 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{EventSession, EventTracer, Found, Peer, RING, Recorded, RowKind};
-use crate::error::{Absence, Error};
-use crate::pisted::{Pisted, events_in};
+use crate::error::Error;
+use crate::pisted::{Pisted, discarded_by, events_in, library_flags};
 use crate::report::Group;
 use crate::workshop::{Sized, Workshop};
 
@@ -54,21 +53,7 @@ pub(super) const PEER: Peer = Peer {
         RowKind::recorded("piste-formatted", "Piste, piste_printf", "formatted"),
     ],
     find: |workshop| {
-        let include = workshop
-            .installed("include")
-            .map(|path| format!("-I{}", path.display()));
-        let mut flags = Vec::from_iter(include);
-        if !workshop.has_header("piste/tracepoint.h", &flags)? {
-            return Err(Absence::new(
-                "there is no header piste/tracepoint.h",
-                "install the headers of Piste (Debian: apt install libpiste-dev)",
-            ));
-        }
-        if let Some(library) = workshop.installed("lib") {
-            let library = library.display();
-            flags.extend([format!("-L{library}"), format!("-Wl,-rpath,{library}")]);
-        }
-        flags.push("-lpiste".into());
+        let flags = library_flags(workshop)?;
         Ok(Found::Events(Box::new(Piste {
             programs: workshop.compile_sized("piste", &["piste.c"], &flags, "libpiste-dev", &workshop.payloads)?,
         })))
@@ -179,13 +164,4 @@ fn channel_of(event: &str) -> Option<&'static str> {
         .iter()
         .find(|(_, _, of_channel)| *of_channel == event)
         .map(|(channel, _, _)| *channel)
-}
-
-fn discarded_by(status: &Value, channel: &str) -> u64 {
-    let channels = status["channels"].as_array().into_iter().flatten();
-    let mut channels = channels.filter(|each| each["settings"]["name"] == channel);
-    channels
-        .next()
-        .and_then(|channel| channel["discarded_events"].as_u64())
-        .unwrap_or(0)
 }

@@ -15,7 +15,7 @@ use crate::workshop::{C_LIBRARY, Workshop};
 
 const FUNCTION: &str = "piste_bench_probed";
 /// The first argument, which tracefs finds where the architecture has it.
-const ARGUMENT: &str = if cfg!(target_arch = "x86_64") {
+pub(crate) const ARGUMENT: &str = if cfg!(target_arch = "x86_64") {
     "value=%di:s32"
 } else {
     "value=%x0:s32"

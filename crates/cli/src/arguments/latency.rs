@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use piste_latency::load::Kind;
 
 use super::reading::PageOptions;
-use crate::moment;
+use crate::{moment, quantity};
 
 /// Measure how long this machine can delay a thread
 ///
@@ -24,6 +24,8 @@ use crate::moment;
   sudo piste latency timer --fail-above 100us --duration 10min --prepare --cpus 2-3
   sudo piste latency timer --policy fifo:80 --html latency.html
   piste latency program --event shop:asked --end-event shop:answered --threshold 5ms
+  sudo piste latency npt --policy fifo:80 --tracer none,piste,lttng --reader timer,wake
+  sudo piste latency npt --policy fifo:80 --tracer piste,lttng --find-rate
   piste latency --preflight
 
 Exit status: 0, 1 for a failure, 91 if something took longer than --fail-above.")]
@@ -70,6 +72,30 @@ pub(crate) struct Latency {
     /// npt, gaps, wakeup: clock that the loop reads
     #[arg(long, value_enum, value_name = "CLOCK", default_value = "auto")]
     pub(crate) clock: ClockOption,
+    /// npt: start at most N turns a second, evenly spaced
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub(crate) max_rate: Option<u64>,
+    /// npt: record an event in each turn with each of these tracers, and compare them [default: none]
+    #[arg(long, value_enum, value_name = "TRACERS", value_delimiter = ',')]
+    pub(crate) tracer: Vec<TracerOption>,
+    /// With --tracer, how the tracer's consumer learns of events [default: timer]
+    #[arg(long, value_enum, value_name = "READERS", value_delimiter = ',', requires = "tracer")]
+    pub(crate) reader: Vec<ReaderOption>,
+    /// With --tracer, give each event fields of this many bytes [default: 4]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=4096), requires = "tracer")]
+    pub(crate) payload: Option<u32>,
+    /// With --tracer, size of a sub-buffer, a power of two: 64K, 1M [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_subbuf_size, requires = "tracer")]
+    pub(crate) subbuf_size: Option<u64>,
+    /// With --tracer, number of sub-buffers in each ring, a power of two [default: 8]
+    #[arg(long, value_name = "N", value_parser = parse_subbuf_count, requires = "tracer")]
+    pub(crate) num_subbuf: Option<u32>,
+    /// With --tracer, search for the highest rate of events at which none is lost
+    #[arg(long, requires = "tracer")]
+    pub(crate) find_rate: bool,
+    /// With --find-rate, record events of the kernel, too
+    #[arg(long, value_enum, value_name = "EVENTS", requires = "find_rate")]
+    pub(crate) with_kernel: Option<KernelOption>,
     /// Keep the machine busy meanwhile: all, or some of cpu,memory,disk,fork,network; or stress-ng:ARGUMENTS
     #[arg(long, value_name = "LOADS", value_parser = parse_loads)]
     pub(crate) load: Vec<LoadChoices>,
@@ -135,6 +161,39 @@ pub(crate) enum ClockOption {
     Tsc,
     /// CLOCK_MONOTONIC
     Monotonic,
+}
+
+/// Who records the event of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TracerOption {
+    /// Nobody: there is no event
+    None,
+    /// Piste
+    Piste,
+    /// LTTng-UST
+    Lttng,
+    /// The kernel, with a probe at a function
+    Uprobe,
+}
+
+/// How a tracer's consumer learns of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReaderOption {
+    /// It looks every millisecond
+    Timer,
+    /// The writer wakes it when a sub-buffer is full
+    Wake,
+}
+
+/// Events of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KernelOption {
+    /// None
+    None,
+    /// System calls
+    Syscalls,
+    /// All
+    All,
 }
 
 /// CPUs in ascending order; at least one.
@@ -247,6 +306,21 @@ fn parse_positive(text: &str) -> Result<Duration, String> {
         ..=0 => Err("must be longer than 0".into()),
         ns => Ok(Duration::from_nanos(ns.cast_unsigned())),
     }
+}
+
+fn parse_subbuf_size(text: &str) -> Result<u64, String> {
+    match quantity::parse_size(text)? {
+        size if !size.is_power_of_two() => Err("not a power of two".into()),
+        size if !(4 << 10..=1 << 30).contains(&size) => Err("a sub-buffer has from 4K to 1G".into()),
+        size => Ok(size),
+    }
+}
+
+fn parse_subbuf_count(text: &str) -> Result<u32, String> {
+    let count = text.parse().ok();
+    count
+        .filter(|count: &u32| count.is_power_of_two() && (2..=4096).contains(count))
+        .ok_or_else(|| "a ring has 2, 4, 8 or another power of two of sub-buffers, up to 4096".into())
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {

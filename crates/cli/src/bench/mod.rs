@@ -175,7 +175,7 @@ fn verdict(measured: &Report) -> Result<(), Failure> {
 }
 
 /// From now on, the first signal ends the run in order. It removes what it set up, so that the next ones must not end it at once.
-fn interruption() -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn interruption() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let register = || {
         for signal in not_ignored([SIGINT, SIGTERM, SIGHUP])? {

@@ -4,7 +4,7 @@
 use std::time::UNIX_EPOCH;
 
 use piste_latency::preflight::{Check, Level};
-use piste_latency::{Cause, Clock, ClockKind, FrequencySource, Gap, Loop, Measured, PERCENTILES, Summary};
+use piste_latency::{Cause, Clock, ClockKind, FrequencySource, Gap, Gaps, Loop, Measured, PERCENTILES, Summary};
 use serde_json::{Map, Value, json};
 
 use super::cause::Explained;
@@ -16,13 +16,41 @@ pub(super) fn preflight(checks: &[Check]) -> Value {
     json!({ "preflight": checks.iter().map(check).collect::<Vec<_>>() })
 }
 
-fn check(check: &Check) -> Value {
+pub(super) fn check(check: &Check) -> Value {
     let level = match check.level {
         Level::Ok => "ok",
         Level::Wrong => "wrong",
         Level::Unknown => "unknown",
     };
     json!({ "name": check.name, "level": level, "value": check.value, "cost": check.cost, "fix": check.fix })
+}
+
+/// What a loop reads.
+pub(super) fn clock(clock: &Clock) -> Value {
+    let name = match clock.kind {
+        ClockKind::Tsc => "tsc",
+        ClockKind::Monotonic => "monotonic",
+    };
+    let frequency_source = match clock.frequency_source {
+        FrequencySource::Definition => "definition",
+        FrequencySource::Kernel => "kernel",
+        FrequencySource::Evaluated => "evaluated",
+    };
+    json!({ "name": name, "frequency_hz": clock.frequency_hz, "frequency_source": frequency_source })
+}
+
+/// Gaps by what explains them.
+pub(super) fn causes(by_cause: &[Gaps; Cause::ALL.len()], clock: &Clock) -> Value {
+    let causes = Cause::ALL.into_iter().zip(by_cause);
+    let causes = causes.map(|(cause, gaps)| {
+        json!({
+            "cause": name(cause),
+            "gaps": gaps.count,
+            "total_ns": clock.whole_ns(gaps.ticks),
+            "longest_ns": clock.whole_ns(gaps.max),
+        })
+    });
+    causes.collect()
 }
 
 /// Everything that was measured.
@@ -36,19 +64,10 @@ pub(super) fn results(results: &Results) -> Value {
         Loop::Timerlat { .. } => "timerlat",
         Loop::Osnoise => "osnoise",
     };
-    let frequency_source = match plan.clock.frequency_source {
-        FrequencySource::Definition => "definition",
-        FrequencySource::Kernel => "kernel",
-        FrequencySource::Evaluated => "evaluated",
-    };
     let mut answer = json!({
         "loop": kind,
         "policy": plan.policy.to_string(),
-        "clock": {
-            "name": match plan.clock.kind { ClockKind::Tsc => "tsc", ClockKind::Monotonic => "monotonic" },
-            "frequency_hz": plan.clock.frequency_hz,
-            "frequency_source": frequency_source,
-        },
+        "clock": clock(&plan.clock),
         "warm_up_loops": plan.warm_up,
         "was_interrupted": results.was_interrupted,
         "cpus": results.measured.iter().map(|one| cpu(results, one)).collect::<Vec<_>>(),
@@ -140,15 +159,7 @@ fn cpu(results: &Results, measured: &Measured) -> Value {
     }
     let undisturbed = results.summary(&measured.values.undisturbed());
     answer.insert("undisturbed".into(), summary(&undisturbed));
-    let causes = Cause::ALL.into_iter().zip(measured.by_cause).map(|(cause, gaps)| {
-        json!({
-            "cause": name(cause),
-            "gaps": gaps.count,
-            "total_ns": clock.whole_ns(gaps.ticks),
-            "longest_ns": clock.whole_ns(gaps.max),
-        })
-    });
-    answer.insert("causes".into(), causes.collect());
+    answer.insert("causes".into(), causes(&measured.by_cause, clock));
     answer.insert("looked_from_ns".into(), json!(clock.whole_ns(measured.looked_from)));
     answer.insert("looking_ns".into(), json!(measured.blind.as_nanos() as u64));
     answer.insert("interrupts_counted".into(), json!(!measured.interrupt_names.is_empty()));
@@ -175,7 +186,7 @@ fn gap(clock: &Clock, measured: &Measured, gap: &Gap) -> Value {
     })
 }
 
-fn summary(summary: &Summary) -> Value {
+pub(super) fn summary(summary: &Summary) -> Value {
     let percentiles = PERCENTILES.iter().zip(summary.percentiles_ns);
     let percentiles = percentiles.map(|(percent, ns)| json!({ "percent": percent, "ns": rounded(ns) }));
     json!({

@@ -88,7 +88,7 @@ fn lead(results: &Results, command: &str, zone: &TimeZone) -> Markup {
             Some(format!("{}, for {}", moment(begin_ns, zone), report::length(results))),
         ),
         ("Policy", Some(results.plan.policy.to_string())),
-        ("Clock", Some(report::clock(results))),
+        ("Clock", Some(report::clock(&results.plan.clock))),
         (
             "Prepared",
             Some(results.prepared.join("; ")).filter(|all| !all.is_empty()),

@@ -8,6 +8,7 @@
 //! - [`load`]: what keeps the machine busy meanwhile
 //! - [`guardian`]: prepares the machine, and restores it whatever happens to piste
 //! - [`program`]: a program as the loop
+//! - [`traced`]: a loop whose events tracers record
 //! - [`worst`]: values that are too long; [`flight`]: a flight recorder of the kernel; [`cause`]: what it says of them
 
 mod answer;
@@ -21,6 +22,7 @@ mod plots;
 mod program;
 mod report;
 mod settings;
+mod traced;
 mod worst;
 
 use std::ffi::OsString;
@@ -46,6 +48,7 @@ pub(crate) use self::guardian::guard;
 use self::live::Live;
 pub(crate) use self::load::generate as generate_load;
 use self::load::{Busy, Loads};
+pub(crate) use self::traced::run_loop;
 use self::worst::Worst;
 use crate::arguments::{ClockOption, Latency, LoadChoice, LoopKind, PolicyChoice};
 use crate::child::not_ignored;
@@ -128,6 +131,9 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
     }
     if arguments.kind == LoopKind::Program && !arguments.preflight {
         return program::program(arguments, json);
+    }
+    if traced::is_wanted(arguments) && !arguments.preflight {
+        return traced::measure(arguments, json);
     }
     let allowed = cpus::allowed()
         .map_err(|error| Failure::new(format!("cannot find out which CPUs piste may use: {}", reason(&error))))?;
@@ -399,6 +405,16 @@ fn check_options(arguments: &Latency, json: bool) -> Result<(), Failure> {
     if arguments.from.is_some() && arguments.kind != LoopKind::Wakeup {
         return only("--from", "wakeup");
     }
+    let of_npt = [
+        ("--max-rate", arguments.max_rate.is_some()),
+        ("--tracer", !arguments.tracer.is_empty()),
+    ];
+    if let Some((option, _)) = of_npt
+        .iter()
+        .find(|(_, is_given)| *is_given && arguments.kind != LoopKind::Npt)
+    {
+        return only(option, "npt");
+    }
     let of_programs = [
         ("--event", arguments.event.is_some()),
         ("--end-event", arguments.end_event.is_some()),
@@ -511,6 +527,9 @@ fn plan(arguments: &Latency, cpus: Vec<u32>, notes: &mut Vec<String>) -> Result<
         duration: arguments.duration.or(has_no_end.then_some(DURATION)),
         loops: arguments.loops,
         warm_up: arguments.warm_up.unwrap_or(WARM_UP),
+        event: None,
+        max_rate_hz: arguments.max_rate,
+        explains: true,
         limit,
         histogram_us: arguments.histogram.unwrap_or(0) as usize,
         join: Vec::new(),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use piste_latency::{Cause, ClockKind, FrequencySource, Gap, Gaps, Loop, Measured, Seen, Summary, cpus};
+use piste_latency::{Cause, Clock, ClockKind, FrequencySource, Gap, Gaps, Loop, Measured, Seen, Summary, cpus};
 
 use super::load::Busy;
 use super::{Results, settings};
@@ -78,7 +78,7 @@ fn heading(results: &Results) -> String {
         cpus::named(&results.plan.cpus),
         length(results),
         results.plan.policy,
-        clock(results)
+        clock(&results.plan.clock)
     )
 }
 
@@ -109,8 +109,7 @@ pub(super) fn length(results: &Results) -> String {
 }
 
 /// What the loops read.
-pub(super) fn clock(results: &Results) -> String {
-    let clock = &results.plan.clock;
+pub(super) fn clock(clock: &Clock) -> String {
     match (clock.kind, clock.frequency_source) {
         (ClockKind::Monotonic, _) => "CLOCK_MONOTONIC".to_owned(),
         (ClockKind::Tsc, source) => {
@@ -293,7 +292,7 @@ fn of_kernel(results: &Results, width: Width) -> String {
 }
 
 /// What kept the machine busy meanwhile.
-fn load(busy: &Busy, width: Width) -> String {
+pub(super) fn load(busy: &Busy, width: Width) -> String {
     let mut columns = Columns::new(&[
         ("LOAD", Align::Left),
         ("PROCESSES", Align::Right),
@@ -362,11 +361,8 @@ fn causes(results: &Results, width: Width) -> String {
 pub(super) fn sums_of_causes(results: &Results) -> Vec<(Cause, Gaps)> {
     let sum = |cause: Cause| {
         let of_cpus = results.measured.iter().map(|one| one.by_cause[cause as usize]);
-        let sum = of_cpus.fold(Gaps::default(), |sum, gaps| Gaps {
-            count: sum.count + gaps.count,
-            ticks: sum.ticks + gaps.ticks,
-            max: sum.max.max(gaps.max),
-        });
+        let mut sum = Gaps::default();
+        of_cpus.for_each(|gaps| sum.merge(&gaps));
         (cause, sum)
     };
     let sums = Cause::ALL.into_iter().map(sum);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What tracers do to the loop, and the rates at which they lose nothing, as JSON: docs/reference/latency.md, and `latency_tracers` and `latency_rates`
+//! in docs/reference/schemas.json.
+
+use piste_latency::Summary;
+use piste_latency::traced::rates::{Found, Probe, RESOLUTION, Rates};
+use piste_latency::traced::{Row, Table, Traced, Tracer};
+use serde_json::{Map, Value, json};
+
+use super::Measured;
+use crate::latency::answer::{self, causes, summary};
+use crate::latency::load;
+
+/// What tracers do to the loop.
+pub(super) fn table(measured: &Measured<Table>) -> Value {
+    let mut answer = common(measured, measured.found.was_interrupted, &measured.found.notes);
+    answer.insert("max_rate_hz".into(), json!(measured.plan.max_rate_hz));
+    answer.insert("warm_up_loops".into(), json!(measured.plan.warm_up));
+    let rows = measured.found.rows.iter();
+    answer.insert("tracers".into(), rows.map(|one| row(measured, one)).collect());
+    answer.into()
+}
+
+fn common<T>(measured: &Measured<T>, was_interrupted: bool, notes: &[String]) -> Map<String, Value> {
+    let plan = &measured.plan;
+    let answer = json!({
+        "loop": "npt",
+        "cpu": plan.cpu,
+        "policy": plan.policy.to_string(),
+        "clock": answer::clock(&plan.clock),
+        "payload_bytes": plan.payload_bytes,
+        "subbuf_bytes": plan.rings.subbuf_bytes,
+        "subbuf_count": plan.rings.subbuf_count,
+        "was_interrupted": was_interrupted,
+        "preflight": measured.checks.iter().map(answer::check).collect::<Vec<_>>(),
+        "notes": measured.notes.iter().chain(notes).collect::<Vec<_>>(),
+    });
+    let Value::Object(mut answer) = answer else {
+        unreachable!("it is an object")
+    };
+    if let Some(busy) = &measured.load {
+        answer.insert("load".into(), load::answer(busy));
+    }
+    if let Some(steps) = &measured.prepared {
+        answer.insert("prepared".into(), json!(steps));
+    }
+    answer
+}
+
+fn of_traced(traced: Traced) -> Map<String, Value> {
+    let reader = (traced.tracer != Tracer::None).then(|| traced.reader.name());
+    let named = [("tracer", json!(traced.tracer.name())), ("reader", json!(reader))];
+    named.map(|(key, value)| (key.to_owned(), value)).into_iter().collect()
+}
+
+fn row(measured: &Measured<Table>, row: &Row) -> Value {
+    let clock = &measured.plan.clock;
+    let mut answer = of_traced(row.traced);
+    answer.insert("rounds".into(), json!(row.rounds));
+    answer.insert("duration_ns".into(), json!(row.duration.as_nanos() as u64));
+    if let Value::Object(all) = summary(&Summary::of(&row.values, clock)) {
+        answer.extend(all);
+    }
+    let undisturbed = Summary::of(&row.values.undisturbed(), clock);
+    answer.insert("undisturbed".into(), summary(&undisturbed));
+    answer.insert("causes".into(), causes(&row.by_cause, clock));
+    answer.insert("looked_from_ns".into(), json!(clock.whole_ns(row.looked_from)));
+    answer.insert("looking_ns".into(), json!(row.blind.as_nanos() as u64));
+    answer.insert("interrupts_counted".into(), json!(row.interrupts_counted));
+    answer.insert("events".into(), json!(row.events));
+    answer.insert("recorded_events".into(), json!(row.recorded));
+    answer.insert("lost_events".into(), json!(row.lost));
+    answer.into()
+}
+
+/// The rates at which tracers lose nothing.
+pub(super) fn rates(measured: &Measured<Rates>) -> Value {
+    let found = &measured.found;
+    let mut answer = common(measured, found.was_interrupted, &found.notes);
+    let probe = measured.plan.duration.unwrap_or_default();
+    answer.insert("with_kernel".into(), json!(measured.plan.kernel.name()));
+    answer.insert("probe_ns".into(), json!(probe.as_nanos() as u64));
+    answer.insert("resolution_percent".into(), json!(100.0 * RESOLUTION));
+    answer.insert("tracers".into(), found.found.iter().map(one_rate).collect());
+    answer.into()
+}
+
+fn one_rate(found: &Found) -> Value {
+    let mut answer = of_traced(found.traced);
+    let rate = |probe: &Probe| probe.rate_hz;
+    answer.insert("is_complete".into(), json!(found.is_complete));
+    answer.insert("reachable_hz".into(), json!(found.reachable_hz));
+    answer.insert("loss_free_hz".into(), json!(found.loss_free.as_ref().map(rate)));
+    answer.insert("lossy_hz".into(), json!(found.lossy.as_ref().map(rate)));
+    answer.insert("probes".into(), found.probes.iter().map(probe).collect());
+    answer.into()
+}
+
+fn probe(probe: &Probe) -> Value {
+    json!({
+        "asked_hz": probe.asked_hz,
+        "rate_hz": probe.rate_hz,
+        "events": probe.events,
+        "lost_events": probe.lost,
+        "kernel_lost_events": probe.kernel_lost,
+    })
+}

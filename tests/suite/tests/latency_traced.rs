@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `piste latency npt --tracer`: real tracers record the turns of the loop, each of them, and count what they lose; the search for the highest rate
+//! finds one. How long a turn took, and which rate that is, is nowhere asserted, as the machine decides that.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use piste_suite::build_tree::binary;
+use piste_suite::process::{self, wait_until};
+use piste_suite::{Running, Workplace, kernel};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// A command with a folder of its own for everything that it makes.
+fn command(place: &Workplace, options: &str) -> Command {
+    let made = place.path("made");
+    fs::create_dir_all(&made).expect("a new folder");
+    let mut command = place.command(binary("piste"));
+    command
+        .args(["--json", "latency", "npt", "--cpus", &process::allowed_cpu()])
+        .args(options.split(' '))
+        .env("TMPDIR", made);
+    command
+}
+
+/// The report of a command that succeeds, and leaves no file.
+fn report(place: &Workplace, options: &str) -> Value {
+    let finished = process::run(&mut command(place, options));
+    expect_no_files(place);
+    serde_json::from_str(&finished.expect_success().stdout).expect("JSON")
+}
+
+fn expect_no_files(place: &Workplace) {
+    let left: Vec<_> = fs::read_dir(place.path("made"))
+        .expect("it is there")
+        .flatten()
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value[key]
+        .as_array()
+        .unwrap_or_else(|| panic!("no list {key}: {value:#}"))
+}
+
+fn integer(value: &Value, key: &str) -> u64 {
+    value[key]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no count {key}: {value:#}"))
+}
+
+/// Tracers with their readers, in the order of the table.
+fn names(report: &Value) -> Vec<String> {
+    let name = |row: &Value| match row["reader"].as_str() {
+        Some(reader) => format!("{} {reader}", row["tracer"].as_str().expect("a name")),
+        None => row["tracer"].as_str().expect("a name").to_owned(),
+    };
+    list(report, "tracers").iter().map(name).collect()
+}
+
+#[test]
+fn each_tracer_records_each_turn() {
+    let Some(place) = kernel::workplace() else { return };
+    for options in [
+        "--tracer none,piste,lttng,uprobe --reader timer,wake --loops 5000",
+        "--tracer piste,lttng --payload 32 --loops 5000 --max-rate 100000 --clock monotonic",
+    ] {
+        let report = report(&place, options);
+        let expected: &[&str] = match options.contains("wake") {
+            true => &[
+                "none",
+                "piste timer",
+                "lttng timer",
+                "lttng wake",
+                "uprobe timer",
+                "uprobe wake",
+            ],
+            false => &["piste timer", "lttng timer"],
+        };
+        assert_eq!(names(&report), expected, "{report:#}");
+        for row in list(&report, "tracers") {
+            assert_eq!((integer(row, "loops"), integer(row, "rounds")), (5000, 5), "{row:#}");
+            let causes = list(row, "causes");
+            let explained: u64 = causes[..4].iter().map(|cause| integer(cause, "gaps")).sum();
+            assert_eq!(integer(&row["undisturbed"], "loops") + explained, 5000, "{row:#}");
+            assert_eq!(integer(row, "lost_events"), 0, "{row:#}");
+            if row["tracer"] == "none" {
+                assert_eq!((integer(row, "events"), &row["recorded_events"]), (0, &Value::Null));
+            } else {
+                // There are events of turns that do not count, too.
+                assert!(integer(row, "events") > 5000, "{row:#}");
+                assert_eq!(row["recorded_events"], row["events"], "{row:#}");
+            }
+        }
+        let notes = list(&report, "notes");
+        let lacks = |note: &Value| {
+            note.as_str()
+                .is_some_and(|note| note.starts_with("piste has no reader wake"))
+        };
+        assert_eq!(notes.iter().any(lacks), options.contains("wake"), "{notes:?}");
+    }
+}
+
+#[test]
+fn a_tiny_ring_loses_events_and_all_are_counted() {
+    let place = Workplace::new();
+    let report = report(
+        &place,
+        "--tracer piste,lttng --loops 200000 --subbuf-size 4K --num-subbuf 2",
+    );
+    for row in list(&report, "tracers") {
+        let lost = integer(row, "lost_events");
+        assert!(lost > 0, "{row:#}");
+        assert_eq!(
+            integer(row, "recorded_events") + lost,
+            integer(row, "events"),
+            "{row:#}"
+        );
+    }
+}
+
+#[test]
+fn a_rate_limits_the_turns() {
+    let place = Workplace::new();
+    for (options, key, rounds) in [("", "cpus", 1), (" --tracer none,piste", "tracers", 5)] {
+        let report = report(&place, &format!("--loops 100 --max-rate 1000{options}"));
+        for row in list(&report, key) {
+            // From the first turn of a round to the end of the last one.
+            let least_ns = (100 - rounds) * 1_000_000;
+            assert!(integer(row, "duration_ns") >= least_ns, "{row:#}");
+        }
+    }
+}
+
+#[test]
+fn a_search_ends_with_two_rates_that_are_close() {
+    let Some(place) = kernel::workplace() else { return };
+    let tiny = "--tracer piste --find-rate --with-kernel syscalls --duration 20ms --subbuf-size 4K --num-subbuf 2";
+    let large = "--tracer lttng,uprobe --find-rate --duration 20ms";
+    let kernel = "--tracer piste,uprobe --find-rate --with-kernel all --duration 20ms";
+    for (options, kernel, tracers) in [
+        (tiny, "syscalls", vec!["piste timer"]),
+        (large, "none", vec!["lttng timer", "uprobe timer"]),
+        (kernel, "all", vec!["piste timer", "uprobe timer"]),
+    ] {
+        let report = report(&place, options);
+        assert_eq!(
+            (&report["with_kernel"], names(&report)),
+            (&kernel.into(), tracers.into_iter().map(String::from).collect())
+        );
+        list(&report, "tracers").iter().for_each(check_search);
+    }
+    let finished = process::run(&mut command(&place, "--tracer lttng --find-rate --with-kernel all"));
+    finished.expect_status(1);
+    assert!(finished.stderr.contains("kernel modules of its own"), "{finished}");
+}
+
+/// A search has come to its end, and its rates are those of probes.
+fn check_search(row: &Value) {
+    assert_eq!(row["is_complete"], true, "{row:#}");
+    let probes = list(row, "probes");
+    assert!(
+        probes[0]["asked_hz"].is_null() && integer(&probes[0], "events") > 0,
+        "{row:#}"
+    );
+    let of_rate = |key: &str| probes.iter().rfind(|probe| probe["rate_hz"] == row[key]);
+    let asked = |probe: &Value| {
+        probe["asked_hz"]
+            .as_f64()
+            .or(probe["rate_hz"].as_f64())
+            .expect("a rate")
+    };
+    let (free, lossy) = (of_rate("loss_free_hz"), of_rate("lossy_hz"));
+    assert!(free.is_none_or(|probe| integer(probe, "lost_events") == 0), "{row:#}");
+    assert!(lossy.is_none_or(|probe| integer(probe, "lost_events") > 0), "{row:#}");
+    match (free, lossy) {
+        (Some(free), Some(lossy)) => assert!(asked(lossy) <= asked(free) * 1.011, "{row:#}"),
+        // The loop reaches no rate with losses.
+        (Some(free), None) => assert!(free["asked_hz"].is_null(), "{row:#}"),
+        // Something keeps the consumer from its work at any rate.
+        (None, Some(lossy)) => assert_eq!(asked(lossy), 100.0, "{row:#}"),
+        (None, None) => panic!("{row:#}"),
+    }
+}
+
+#[test]
+fn an_interrupted_measurement_has_what_is_known_and_leaves_nothing() {
+    let place = Workplace::new();
+    for (options, rows) in [
+        ("--tracer none,piste --max-rate 1000 --duration 10h", 1),
+        ("--tracer piste --find-rate --duration 4s", 1),
+    ] {
+        let mut running = Running::start(command(&place, options).stdin(Stdio::null()));
+        let pid = running.pid();
+        wait_until("the loop runs", || {
+            assert!(running.runs(), "it has ended: {}", running.finish());
+            loop_process(pid).is_some()
+        });
+        running.signal(Signal::INT);
+        let finished = running.finish();
+        let report: Value = serde_json::from_str(&finished.expect_success().stdout).expect("JSON");
+        assert_eq!(report["was_interrupted"], true, "{report:#}");
+        assert_eq!(list(&report, "tracers").len(), rows, "{report:#}");
+        expect_no_files(&place);
+        assert_eq!(loop_process(pid), None);
+    }
+}
+
+/// A child of a process, in which a loop runs.
+fn loop_process(parent: i32) -> Option<String> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    let runs_loop = |child: &&str| {
+        let tasks = fs::read_dir(format!("/proc/{child}/task"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+        names.into_iter().any(|name| name.starts_with("latency/"))
+    };
+    children.split_ascii_whitespace().find(runs_loop).map(str::to_owned)
+}
+
+#[test]
+fn what_cannot_be_measured_is_said_and_how_to_get_it() {
+    let place = Workplace::new();
+    let without_compiler = process::run(command(&place, "--tracer piste").env("CC", "/nonexistent/cc"));
+    without_compiler.expect_status(1);
+    for message in [
+        "cannot measure piste: there is no C compiler",
+        "install one (Debian: apt install gcc",
+    ] {
+        assert!(without_compiler.stderr.contains(message), "{without_compiler}");
+    }
+    let failing = |options: &str, status: i32, message: &str| {
+        let finished = process::run(&mut command(&place, options));
+        finished.expect_status(status);
+        assert!(finished.stderr.contains(message), "{options}: {finished}");
+    };
+    failing("--tracer piste --reader wake", 1, "programs never wake pisted");
+    failing(
+        "--tracer piste --max-rate 1000000000 --duration 1000h",
+        1,
+        "choose a shorter --duration",
+    );
+    failing("--tracer piste,none --find-rate", 2, "leave none out of --tracer");
+    failing(
+        "--tracer piste --find-rate --loops 5",
+        2,
+        "--loops does not work with --find-rate",
+    );
+    failing(
+        "--tracer piste --threshold 5us",
+        2,
+        "--threshold does not work with --tracer",
+    );
+    failing("--tracer piste --subbuf-size 5000", 2, "not a power of two");
+    failing("--reader wake", 2, "--tracer");
+    for option in ["--tracer piste", "--max-rate 5"] {
+        let options: Vec<&str> = ["latency", "timer"].into_iter().chain(option.split(' ')).collect();
+        let finished = place.piste(&options);
+        finished.expect_status(2);
+        assert!(finished.stderr.contains("works only with the loop npt"), "{finished}");
+    }
+}
