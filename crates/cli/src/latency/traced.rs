@@ -53,6 +53,9 @@ struct Measured<T> {
     prepared: Option<Vec<String>>,
 }
 
+/// Measures what a plan says, and calls a function before each step.
+type Measure<T> = fn(&Plan, &mut dyn FnMut(Step)) -> Result<T, Error>;
+
 /// `piste latency-loop`: the process in which the loop runs.
 pub(crate) fn run_loop() {
     serve();
@@ -86,11 +89,7 @@ pub(super) fn measure(arguments: &Latency, json: bool) -> Result<(), Failure> {
 }
 
 /// Measures, with the machine as busy and as prepared as it is to be.
-fn with_machine<T>(
-    arguments: &Latency,
-    json: bool,
-    measure: fn(&Plan, &mut dyn FnMut(Step)) -> Result<T, Error>,
-) -> Result<Measured<T>, Failure> {
+fn with_machine<T>(arguments: &Latency, json: bool, measure: Measure<T>) -> Result<Measured<T>, Failure> {
     let allowed = cpus::allowed()
         .map_err(|error| Failure::new(format!("cannot find out which CPUs piste may use: {}", reason(&error))))?;
     // The last one: interrupts and other programs are often on the first.
