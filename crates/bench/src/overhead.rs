@@ -170,6 +170,9 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error>
         workshop: &workshop,
         folder,
     };
+    // Without a session, it would end while a job runs unrecorded, and the next recording would start another one.
+    let idle = measuring.folder.join("idle");
+    measuring.pisted.create("idle", &idle, true)?;
     let machine = describe(None, &workshop.patience);
     let mut pairs: Vec<Vec<Pair>> = plan.ways.iter().map(|_| Vec::new()).collect();
     let mut failed: Vec<Failed> = Vec::new();
