@@ -81,6 +81,11 @@ impl Pisted {
         output_of(self.environment(command.args(arguments)), patience)
     }
 
+    /// From now on, Ctrl-C ends no command: what is known by then shall be told.
+    pub(crate) fn ignore_ctrl_c(&mut self) {
+        self.patience = Patience::for_the_end();
+    }
+
     /// The same with `--json`.
     pub(crate) fn json(&self, arguments: &[&str]) -> Result<Value, Error> {
         parse(&self.piste(&[&["--json"], arguments].concat())?)
@@ -95,7 +100,7 @@ impl Pisted {
 impl Drop for Pisted {
     fn drop(&mut self) {
         // A session would be continued by the next pisted in this folder, and the kernel's part of it would stay.
-        let _ = self.piste_within(&Patience::for_removal(), &["destroy", "--all"]);
+        let _ = self.piste_within(&Patience::for_the_end(), &["destroy", "--all"]);
     }
 }
 
@@ -141,10 +146,14 @@ pub(crate) fn discarded_by(status: &Value, channel: &str) -> u64 {
 }
 
 /// How many events of each name a trace contains, Piste's or LTTng's.
-pub(crate) fn events_in(workshop: &Workshop, trace: &Path) -> Result<BTreeMap<String, u64>, Error> {
+pub(crate) fn events_in(
+    workshop: &Workshop,
+    patience: &Patience,
+    trace: &Path,
+) -> Result<BTreeMap<String, u64>, Error> {
     let mut command = Command::new(&workshop.piste);
     command.args(["--json", "stats"]).arg(trace);
-    let stats = parse(&output_of(&mut command, &workshop.patience.of(READING_LIMIT))?)?;
+    let stats = parse(&output_of(&mut command, &patience.of(READING_LIMIT))?)?;
     let events = stats["by_event"].as_array().into_iter().flatten();
     let event = |event: &Value| Some((event["name"].as_str()?.to_owned(), event["count"].as_u64()?));
     Ok(events.filter_map(event).collect())

@@ -46,8 +46,8 @@ impl Patience {
         }
     }
 
-    /// For what removes things, which has to be done after Ctrl-C, too.
-    pub(crate) fn for_removal() -> Patience {
+    /// For what has to be done after Ctrl-C, too: things are removed, and what is known is read.
+    pub(crate) fn for_the_end() -> Patience {
         Patience {
             interrupted: None,
             limit: LIMIT,

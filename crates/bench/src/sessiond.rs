@@ -88,6 +88,11 @@ impl Sessiond {
         self.lttng_within(&self.patience, arguments)
     }
 
+    /// From now on, Ctrl-C ends no command: what is known by then shall be told.
+    pub(crate) fn ignore_ctrl_c(&mut self) {
+        self.patience = Patience::for_the_end();
+    }
+
     fn lttng_within(&self, patience: &Patience, arguments: &[&str]) -> Result<String, Error> {
         let mut command = self.beside("lttng");
         output_of(command.arg("--no-sessiond").args(arguments), patience)
@@ -109,7 +114,7 @@ impl Sessiond {
 impl Drop for Sessiond {
     fn drop(&mut self) {
         // Its consumer would outlive it otherwise, as long as there is a session.
-        let _ = self.lttng_within(&Patience::for_removal(), &["destroy", "--all"]);
+        let _ = self.lttng_within(&Patience::for_the_end(), &["destroy", "--all"]);
     }
 }
 

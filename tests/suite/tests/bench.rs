@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use piste_suite::build_tree::binary;
 use piste_suite::process::{self, wait_until};
@@ -17,23 +18,34 @@ use serde_json::Value;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 
+/// Each run removes what killed runs left behind, also if a test is about that.
+static RUNS: RwLock<()> = RwLock::new(());
+
 /// A workplace in which runs make their files in a folder of their own.
 struct Bench {
     place: Workplace,
     /// What other runs had made in tracefs before.
     others: Vec<String>,
+    _beside: Option<RwLockReadGuard<'static, ()>>,
 }
 
 impl Bench {
     fn new() -> Bench {
-        Bench::of(Workplace::new())
+        let beside = RUNS.read().unwrap_or_else(PoisonError::into_inner);
+        Bench {
+            _beside: Some(beside),
+            ..Bench::alone()
+        }
     }
 
-    fn of(place: Workplace) -> Bench {
+    /// For a test that keeps the others from running.
+    fn alone() -> Bench {
+        let place = Workplace::new();
         fs::create_dir(place.path("made")).expect("a new folder");
         Bench {
             place,
             others: all_in_tracefs(),
+            _beside: None,
         }
     }
 
@@ -391,7 +403,8 @@ fn an_interrupted_run_leaves_nothing() {
 #[test]
 fn what_a_killed_run_left_is_removed_by_the_next_one() {
     let Some(_alone) = kernel::workplace() else { return };
-    let bench = Bench::new();
+    let _no_others = RUNS.write().unwrap_or_else(PoisonError::into_inner);
+    let bench = Bench::alone();
     let mut running = bench.start("bench uprobe lttng piste");
     let all_run = || ["probed", "lttng", "piste"].iter().all(|name| bench.measures(name));
     wait_until("all programs run", all_run);
@@ -546,9 +559,8 @@ fn results_are_written_as_csv_and_as_a_page() {
 
 #[test]
 fn what_recording_costs_is_kept_and_told_of_periods() {
-    let Some(place) = kernel::shared_workplace() else {
-        return;
-    };
+    let Some(place) = kernel::workplace() else { return };
+    let _beside = RUNS.read().unwrap_or_else(PoisonError::into_inner);
     let kept = text(&place.path("kept.json")).to_owned();
     let piste = |arguments: &[&str]| {
         let mut command = place.command(binary("piste"));
@@ -604,10 +616,8 @@ fn what_recording_costs_is_kept_and_told_of_periods() {
 
 #[test]
 fn what_recording_adds_to_a_command_is_measured_in_pairs() {
-    let Some(place) = kernel::shared_workplace() else {
-        return;
-    };
-    let bench = Bench::of(place);
+    let Some(_alone) = kernel::workplace() else { return };
+    let bench = Bench::new();
     let program = bench.place.program("count.c");
     let (program, log) = (text(&program).to_owned(), text(&bench.place.path("runs")).to_owned());
     let script = format!("echo >> {log}; exec {program} 1 1000");

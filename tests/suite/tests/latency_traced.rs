@@ -3,6 +3,7 @@
 //! finds one. How long a turn took, and which rate that is, is nowhere asserted, as the machine decides that.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use piste_suite::build_tree::binary;
@@ -193,9 +194,10 @@ fn an_interrupted_measurement_has_what_is_known_and_leaves_nothing() {
     ] {
         let mut running = Running::start(command(&place, options).stdin(Stdio::null()));
         let pid = running.pid();
-        wait_until("the loop runs", || {
+        // Long enough for turns that can be reported.
+        wait_until("the loop has run for a while", || {
             assert!(running.runs(), "it has ended: {}", running.finish());
-            loop_process(pid).is_some()
+            loop_process(pid).is_some_and(|child| loop_ran_ns(&child) > 300_000_000)
         });
         running.signal(Signal::INT);
         let finished = running.finish();
@@ -210,15 +212,22 @@ fn an_interrupted_measurement_has_what_is_known_and_leaves_nothing() {
 /// A child of a process, in which a loop runs.
 fn loop_process(parent: i32) -> Option<String> {
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
-    let runs_loop = |child: &&str| {
-        let tasks = fs::read_dir(format!("/proc/{child}/task"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
-        names.into_iter().any(|name| name.starts_with("latency/"))
-    };
-    children.split_ascii_whitespace().find(runs_loop).map(str::to_owned)
+    let mut children = children.split_ascii_whitespace();
+    children.find(|child| loop_thread(child).is_some()).map(str::to_owned)
+}
+
+/// The folder of the thread in which the loop of a process runs.
+fn loop_thread(pid: &str) -> Option<PathBuf> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let mut folders = tasks.map(|task| task.path());
+    folders.find(|folder| fs::read_to_string(folder.join("comm")).is_ok_and(|name| name.starts_with("latency/")))
+}
+
+/// How long the loop of a process has had a CPU.
+fn loop_ran_ns(pid: &str) -> u64 {
+    let text = loop_thread(pid).and_then(|folder| fs::read_to_string(folder.join("schedstat")).ok());
+    let ran = text.and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
+    ran.unwrap_or(0)
 }
 
 #[test]

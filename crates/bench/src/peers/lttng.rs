@@ -108,7 +108,11 @@ impl EventSession for Session<'_> {
     fn recorded(&mut self, variant: &str) -> Result<Recorded, Error> {
         if self.found.is_none() {
             self.sessiond.lttng(&["snapshot", "record"])?;
-            self.found = Some(events_in(self.workshop, &self.sessiond.trace())?);
+            self.found = Some(events_in(
+                self.workshop,
+                &self.workshop.patience,
+                &self.sessiond.trace(),
+            )?);
         }
         let event = CHANNELS
             .iter()

@@ -120,8 +120,12 @@ impl Session<'_> {
             .piste(&["snapshot", "record", "-s", "memory", "-o", &snapshot.to_string_lossy()])?;
         self.pisted.piste(&["stop", "disk"])?;
         let status = self.pisted.json(&["status", "disk"])?;
-        let mut events = events_in(self.workshop, &snapshot)?;
-        events.extend(events_in(self.workshop, &self.folder.path().join("disk"))?);
+        let mut events = events_in(self.workshop, &self.workshop.patience, &snapshot)?;
+        events.extend(events_in(
+            self.workshop,
+            &self.workshop.patience,
+            &self.folder.path().join("disk"),
+        )?);
         let recorded = |(name, count): (String, u64)| {
             let discarded = channel_of(&name).map_or(0, |channel| discarded_by(&status, channel));
             (

@@ -91,7 +91,7 @@ impl EventSession for Session<'_> {
         let snapshot = self.folder.path().join("snapshot");
         self.pisted
             .piste(&["snapshot", "record", "-o", &snapshot.to_string_lossy()])?;
-        let events = events_in(self.workshop, &snapshot)?;
+        let events = events_in(self.workshop, &self.workshop.patience, &snapshot)?;
         let found = Recorded::events(EVENTS.iter().filter_map(|event| events.get(*event)).sum());
         Ok(*self.found.insert(found))
     }

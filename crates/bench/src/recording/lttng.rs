@@ -7,6 +7,7 @@ use std::process::Command;
 use super::{Kept, KernelEvents, READ_TIMER, Reader, Recorders, Session, SettingUp, Setup, Tracer};
 use crate::error::{Absence, Error};
 use crate::pisted::events_in;
+use crate::processes::Patience;
 use crate::sessiond::{LIBRARIES, Sessiond};
 use crate::workshop::Workshop;
 
@@ -85,10 +86,15 @@ impl Session for Recording<'_> {
     }
 
     fn stop(&mut self, counts_events: bool) -> Result<Kept, Error> {
+        self.sessiond.ignore_ctrl_c();
         self.sessiond.lttng(&["stop"])?;
         let listed = self.sessiond.lttng(&["--mi", "xml", "list", SESSION])?;
         let events = match counts_events {
-            true => Some(events_in(self.workshop, &self.sessiond.trace())?),
+            true => Some(events_in(
+                self.workshop,
+                &Patience::for_the_end(),
+                &self.sessiond.trace(),
+            )?),
             false => None,
         };
         Ok(Kept {

@@ -7,6 +7,7 @@ use std::process::Command;
 use super::{Kept, KernelEvents, Recorders, Session, SettingUp, Setup, Tracer};
 use crate::error::{Absence, Error};
 use crate::pisted::{Pisted, discarded_by, events_in, library_flags};
+use crate::processes::Patience;
 use crate::workshop::Workshop;
 
 const SESSION: &str = "turns";
@@ -89,10 +90,11 @@ impl Session for Recording<'_> {
     }
 
     fn stop(&mut self, counts_events: bool) -> Result<Kept, Error> {
+        self.pisted.ignore_ctrl_c();
         self.pisted.piste(&["stop", SESSION])?;
         let status = self.pisted.json(&["status", SESSION])?;
         let events = match counts_events {
-            true => Some(events_in(self.workshop, &self.trace)?),
+            true => Some(events_in(self.workshop, &Patience::for_the_end(), &self.trace)?),
             false => None,
         };
         Ok(Kept {
