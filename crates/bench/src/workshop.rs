@@ -47,6 +47,8 @@ const SOURCES: [(&str, &str); 20] = [
 
 /// What the names of folders begin with; an id follows.
 const PREFIX: &str = "piste-bench-";
+/// A file in each of them, which tells them from what others call like that.
+const MARK: &str = ".piste-bench-run";
 /// Reading a large trace takes no longer.
 pub(crate) const READING_LIMIT: Duration = Duration::from_secs(600);
 /// What all measured programs have.
@@ -81,6 +83,7 @@ impl Workshop {
                 let folder = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
                 Ok(made.insert(folder).path().to_owned())
             })?;
+            fs::write(path.join(MARK), "")?;
             fs::create_dir(path.join("sources"))?;
             for (name, text) in SOURCES {
                 fs::write(path.join("sources").join(name), text)?;
@@ -115,6 +118,7 @@ impl Workshop {
                 .is_ok_and(|folder| folder.is_dir() && folder.uid() == own);
             if is_of_a_run
                 && is_ours
+                && entry.path().join(MARK).is_file()
                 && let Ok(Some(_claim)) = Claim::of(&entry.path())
             {
                 let _ = fs::remove_dir_all(entry.path());
@@ -296,8 +300,10 @@ mod tests {
         let session = workshop.folder("session").expect("a new folder");
         Workshop::remove_leftovers();
         assert!(session.path().is_dir() && workshop.path("sources/rounds.h").is_file());
-        let abandoned = tempfile::Builder::new().prefix(PREFIX).tempdir().expect("a new folder");
+        let others = || tempfile::Builder::new().prefix(PREFIX).tempdir().expect("a new folder");
+        let (abandoned, of_somebody_else) = (others(), others());
+        fs::write(abandoned.path().join(MARK), "").expect("it is ours");
         Workshop::remove_leftovers();
-        assert!(!abandoned.path().exists());
+        assert!(!abandoned.path().exists() && of_somebody_else.path().exists());
     }
 }

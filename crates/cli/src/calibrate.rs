@@ -162,11 +162,15 @@ impl Calibration {
         for kind in Kind::ALL {
             let (name, events) = kind.row();
             match measured.rows.iter().find(|row| row.name == name) {
-                Some(row) => costs.push(Cost {
-                    kind,
-                    ns: cost_of(row, events),
-                }),
                 None => missing.push(Missing::of(kind, measured, name)),
+                Some(row) => match cost_of(row, events) {
+                    Some(ns) => costs.push(Cost { kind, ns }),
+                    None => missing.push(Missing {
+                        kind,
+                        reason: "other work on the machine disturbed it too much".to_owned(),
+                        remedy: Some("run it again while the machine is idle".to_owned()),
+                    }),
+                },
             }
         }
         Calibration {
@@ -294,16 +298,16 @@ impl RecordingCosts {
     }
 }
 
-/// What an event of a row costs.
-fn cost_of(row: &Row, events: f64) -> Estimate {
+/// What an event of a row costs; absent if recorded calls were not slower than others.
+fn cost_of(row: &Row, events: f64) -> Option<Estimate> {
     // For a call, what is added to it; its interval is as wide as that of the whole.
     let value = row.added_ns.unwrap_or(row.time_ns.value);
-    let part = |bound: f64| (bound - row.time_ns.value + value) / events;
-    Estimate {
+    let part = |bound: f64| ((bound - row.time_ns.value + value) / events).max(0.0);
+    (value > 0.0).then(|| Estimate {
         value: value / events,
         low: row.time_ns.low.map(part),
         high: row.time_ns.high.map(part),
-    }
+    })
 }
 
 impl Missing {
