@@ -24,7 +24,9 @@ pub(crate) fn lines(status: &SessionStatus, options: Options) -> String {
         let Some(missing) = missing(channel.discarded_events, channel.lost_packets, 0) else {
             continue;
         };
-        let share = 100.0 * channel.discarded_events as f64 / (channel.events + channel.discarded_events).max(1) as f64;
+        // As floats: what a hostile program says of its rings is any number.
+        let discarded = channel.discarded_events as f64;
+        let share = 100.0 * discarded / (channel.events as f64 + discarded).max(1.0);
         let share = if share >= 0.05 {
             format!(" ({share:.1} %)")
         } else {
@@ -159,6 +161,13 @@ mod tests {
         session.snapshot = true;
         session.channels[0].discarded_events = 0;
         assert_eq!(lines(&session, Options::OfRecord), "");
+    }
+
+    #[test]
+    fn a_program_may_claim_any_loss() {
+        let mut session = session();
+        session.channels[0].discarded_events = i64::MAX;
+        assert!(seen(&lines(&session, Options::OfRecord)).contains("(100.0 %)"));
     }
 
     #[test]
