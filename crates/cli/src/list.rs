@@ -189,7 +189,7 @@ fn sessions_text(sessions: &[SessionStatus], width: Width) -> String {
     ]);
     for session in sessions {
         let total = Total::of(session);
-        let lost = total.discarded_events + total.lost_packets;
+        let lost = total.discarded_events.saturating_add(total.lost_packets);
         columns.row([
             if session.current {
                 Cell::styled(STRONG, format!("{} *", session.name))

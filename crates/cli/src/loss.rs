@@ -24,7 +24,7 @@ pub(crate) fn lines(status: &SessionStatus, options: Options) -> String {
         let Some(missing) = missing(channel.discarded_events, channel.lost_packets, 0) else {
             continue;
         };
-        // As floats: what a hostile program says of its rings is any number.
+        // As floats: a hostile program may claim any number.
         let discarded = channel.discarded_events as f64;
         let share = 100.0 * discarded / (channel.events as f64 + discarded).max(1.0);
         let share = if share >= 0.05 {

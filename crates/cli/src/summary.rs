@@ -131,11 +131,12 @@ impl Total {
             lost_packets: 0,
             programs_not_recorded: 0,
         };
+        // What a hostile program claims to have lost is any number.
         for channel in channels {
-            total.events += channel.events;
-            total.bytes += channel.bytes;
-            total.discarded_events += channel.discarded_events;
-            total.lost_packets += channel.lost_packets;
+            total.events = total.events.saturating_add(channel.events);
+            total.bytes = total.bytes.saturating_add(channel.bytes);
+            total.discarded_events = total.discarded_events.saturating_add(channel.discarded_events);
+            total.lost_packets = total.lost_packets.saturating_add(channel.lost_packets);
         }
         total
     }
@@ -396,6 +397,16 @@ pub(crate) mod tests {
     /// The lines without colours.
     pub(crate) fn seen(lines: &str) -> String {
         anstream::adapter::strip_str(lines).to_string()
+    }
+
+    #[test]
+    fn programs_may_claim_any_losses() {
+        let mut session = session();
+        let channel = &mut session.channels[0];
+        (channel.discarded_events, channel.lost_packets) = (i64::MAX, i64::MAX);
+        session.channels.push(session.channels[0].clone());
+        let total = Total::of(&session);
+        assert_eq!((total.discarded_events, total.lost_packets), (i64::MAX, i64::MAX));
     }
 
     #[test]
