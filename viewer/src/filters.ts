@@ -26,12 +26,12 @@ const COMMON: readonly (readonly [name: string, what: string])[] = [
 	["$cpu", "CPU"],
 	["$time", "ns since 1970"],
 ];
-const OPERATORS = ["==", "!=", "<", "<=", ">", ">=", "=~", "!~", "&"];
+const OPERATORS = ["==", "!=", "<", "<=", ">", ">=", "=~", "!~", "&", "|", "^", "<<", ">>"];
 const FIELD = String.raw`(?:\$?[A-Za-z_][\w.$]*|\x60[^\x60]*\x60)`;
 /** A comparison whose right side is being written: of a text, with or without its quote. */
 const COMPARED = new RegExp(String.raw`(${FIELD})\s*(==|!=|=~|!~|~)\s*(["']?)([^"']*)$`);
 /** A value has been named, and a comparison follows. */
-const NAMED = new RegExp(String.raw`(?:^|[(!&|]\s*)${FIELD}\s+([=!<>~&]*)$`);
+const NAMED = new RegExp(String.raw`(?:^|[(!&|]\s*)${FIELD}\s+((?!&&|\|\|)[=!<>~&|^]*)$`);
 
 /** What can be written at the end of a part of a filter, and where it begins. */
 export function completions(before: string, names: Names): { from: number; options: Completion[] } | null {

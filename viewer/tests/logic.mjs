@@ -829,6 +829,8 @@ test("what may come next in a filter is proposed", () => {
 	// A comparison follows a value, and nothing is proposed where only numbers or words of a text can be.
 	assert.deepEqual(next("ret ").labels.slice(0, 2), ["==", "!="]);
 	assert.equal(next("ret <").from, 4);
+	assert.ok(["|", "^", "<<", ">>"].every((operator) => next("ret |").labels.includes(operator)));
+	assert.deepEqual(next("ret ||").labels, all);
 	assert.equal(next("ret == "), null);
 	assert.equal(next("ret == 4"), null);
 	assert.equal(next('filename == "/etc && pre'), null);

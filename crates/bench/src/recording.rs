@@ -185,6 +185,10 @@ trait Session {
     fn command(&self, program: &Path) -> Command;
     /// Ends recording; all events are on disk then. If they are to be counted, the trace is read.
     fn stop(&mut self, counts_events: bool) -> Result<Kept, Error>;
+    /// Its CTF trace, complete when recording has ended; absent if it writes none.
+    fn trace(&self) -> Option<PathBuf> {
+        None
+    }
 }
 
 impl Recorders {
@@ -256,7 +260,8 @@ impl Recorder<'_> {
         self.setting_up.lacks(setup)
     }
 
-    /// Sets everything up, lets the process answer, and removes everything. `counts_events` is asked with the answer.
+    /// Sets everything up, lets the process answer, and removes everything. `counts_events` is asked with the answer; if it is true and the tracer
+    /// writes a CTF trace, `read` gets that, and its error, a sentence without its end, ends the measurement.
     ///
     /// # Errors
     /// Something failed, or Ctrl-C came before the process had started.
@@ -265,6 +270,7 @@ impl Recorder<'_> {
         setup: &Setup,
         process: &Process<'_>,
         counts_events: impl Fn(&str) -> bool,
+        read: &mut dyn FnMut(&Path) -> Result<(), String>,
     ) -> Result<(String, Kept), Error> {
         self.started.set(self.started.get() + 1);
         let folder = Folder::new(self.workshop.path(&format!("{}-{}", self.name, self.started.get())))?;
@@ -273,8 +279,12 @@ impl Recorder<'_> {
         let mut asked = Asked::start(session.command(process.program), process)?;
         let answer = asked.answer(process.duration, patience)?;
         // While the process is there: what its rings still have is not to depend on how a tracer handles those that have ended.
-        let kept = session.stop(counts_events(&answer))?;
+        let counts_events = counts_events(&answer);
+        let kept = session.stop(counts_events)?;
         drop(asked);
+        if let Some(trace) = session.trace().filter(|_| counts_events) {
+            read(&trace).map_err(Error::Failed)?;
+        }
         Ok((answer, kept))
     }
 }

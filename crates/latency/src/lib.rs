@@ -7,7 +7,7 @@
 //! - [`Policy`]: how the scheduler treats them; [`cpus`]: lists of CPUs
 //! - `spin`: the loop that reads the clock again and again; `event`: what else it does in each turn; `pace`: when the next turn starts; `witness`: what
 //!   explains a gap that it found
-//! - [`traced`]: that loop with an event in each turn, and tracers that record it
+//! - [`traced`]: that loop with an event in each turn, and tracers that record it; `single`: events one at a time
 //! - `timer`: the loop that sleeps; `wakeup`: the loop that another thread wakes
 //! - [`tracer`]: the kernel's own tracers of latency
 //! - [`Limit`], [`Crossing`]: values that are too long, and when they were
@@ -32,6 +32,7 @@ mod policy;
 pub mod preflight;
 pub mod prepare;
 mod run;
+mod single;
 mod spin;
 mod statistics;
 mod system;

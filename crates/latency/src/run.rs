@@ -749,7 +749,7 @@ fn join(files: &[PathBuf]) -> Result<(), Error> {
 }
 
 /// Moves this thread to its CPU and into its policy.
-fn place(plan: &Plan, cpu: u32, policy: Policy) -> Result<(), Error> {
+pub(crate) fn place(plan: &Plan, cpu: u32, policy: Policy) -> Result<(), Error> {
     // Nobody may run elsewhere who joins them.
     if plan.cpus.contains(&cpu) {
         join(&plan.join)?;
@@ -764,7 +764,7 @@ fn place(plan: &Plan, cpu: u32, policy: Policy) -> Result<(), Error> {
 }
 
 /// Keeps all memory of this process in memory, also what it will ask for.
-fn lock_memory() -> Result<(), String> {
+pub(crate) fn lock_memory() -> Result<(), String> {
     // Under a limit, a later allocation would fail that is beyond it.
     let is_limited = getrlimit(Resource::Memlock).current.is_some() && !geteuid().is_root();
     let locked = match is_limited {

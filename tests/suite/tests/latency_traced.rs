@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `piste latency npt --tracer`: real tracers record the turns of the loop, each of them, and count what they lose; the search for the highest rate
-//! finds one. How long a turn took, and which rate that is, is nowhere asserted, as the machine decides that.
+//! `piste latency npt --tracer` and `piste latency event`: real tracers record the turns of the loop, each of them, and count what they lose; the search
+//! for the highest rate finds one; the kinds of single events are those that there must be. How long something took, and which rate that is, is
+//! nowhere asserted, as the machine decides that.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use piste_suite::build_tree::binary;
 use piste_suite::process::{self, wait_until};
@@ -12,14 +14,21 @@ use piste_suite::{Running, Workplace, kernel};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// A command with a folder of its own for everything that it makes.
+/// A command with a folder of its own for everything that it makes; of the loop npt, unless the options begin with that of another one.
 fn command(place: &Workplace, options: &str) -> Command {
+    let kind = if options.starts_with("event") {
+        None
+    } else {
+        Some("npt")
+    };
     let made = place.path("made");
     fs::create_dir_all(&made).expect("a new folder");
     let mut command = place.command(binary("piste"));
     command
-        .args(["--json", "latency", "npt", "--cpus", &process::allowed_cpu()])
+        .args(["--json", "latency"])
+        .args(kind)
         .args(options.split(' '))
+        .args(["--cpus", &process::allowed_cpu()])
         .env("TMPDIR", made);
     command
 }
@@ -100,6 +109,50 @@ fn each_tracer_records_each_turn() {
                 .is_some_and(|note| note.starts_with("piste has no reader wake"))
         };
         assert_eq!(notes.iter().any(lacks), options.contains("wake"), "{notes:?}");
+    }
+}
+
+#[test]
+fn single_events_are_of_the_kinds_that_there_must_be() {
+    let Some(place) = kernel::workplace() else { return };
+    // A sub-buffer of 4 KiB has room for some hundred events, and a ring of 16 is filled for the first time after some thousand.
+    let report = report(
+        &place,
+        "event --tracer none,piste,lttng,uprobe --loops 50000 --subbuf-size 4K --num-subbuf 16 --max-rate 200000",
+    );
+    assert_eq!(
+        names(&report),
+        [
+            "none",
+            "piste timer",
+            "piste timer",
+            "lttng timer",
+            "lttng timer",
+            "uprobe timer"
+        ],
+        "{report:#}"
+    );
+    let has_other_cpu = thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+    for row in list(&report, "tracers") {
+        let of_kind = |kind: &str| integer(&row["by_kind"][kind], "loops");
+        let kinds = ["disturbed", "first", "page_fault", "subbuf", "migrated", "ordinary"];
+        let events: u64 = kinds.map(of_kind).iter().sum();
+        assert_eq!((events, integer(row, "rounds")), (50_000, 5), "{row:#}");
+        let worst = &row["by_kind"][row["worst_kind"].as_str().expect("a kind")];
+        let worst_ns = worst["max_ns"].as_f64().expect("a time");
+        assert!((worst_ns - integer(row, "worst_ns") as f64).abs() <= 1.0, "{row:#}");
+        assert!(of_kind("first") <= 5 && of_kind("ordinary") > 25_000, "{row:#}");
+        assert_eq!(of_kind("migrated") > 0, has_other_cpu, "{row:#}");
+        let writes_packets = matches!(row["tracer"].as_str(), Some("piste" | "lttng"));
+        assert_eq!(of_kind("subbuf") > 0, writes_packets, "{row:#}");
+        if writes_packets {
+            assert_eq!(row["recorded_events"], row["events"], "{row:#}");
+        }
+        if row["tracer"] == "piste" {
+            // Each page of the ring, in each round, unless an interrupt came just then.
+            let touches_pages = row["memory_locked"] == false;
+            assert_eq!(of_kind("page_fault") > 5 * 8, touches_pages, "{row:#}");
+        }
     }
 }
 
@@ -190,7 +243,12 @@ fn an_interrupted_measurement_has_what_is_known_and_leaves_nothing() {
     let place = Workplace::new();
     for (options, rows) in [
         ("--tracer none,piste --max-rate 1000 --duration 10h", 1),
-        ("--tracer piste --find-rate --duration 4s", 1),
+        // In a ring that loses events at any rate, the search has many probes.
+        (
+            "--tracer piste --find-rate --duration 4s --subbuf-size 4K --num-subbuf 2",
+            1,
+        ),
+        ("event --max-rate 1000 --duration 1h", 1),
     ] {
         let mut running = Running::start(command(&place, options).stdin(Stdio::null()));
         let pid = running.pid();
@@ -261,14 +319,20 @@ fn what_cannot_be_measured_is_said_and_how_to_get_it() {
     failing(
         "--tracer piste --threshold 5us",
         2,
-        "--threshold does not work with --tracer",
+        "--threshold does not work with tracers",
     );
     failing("--tracer piste --subbuf-size 5000", 2, "not a power of two");
     failing("--reader wake", 2, "--tracer");
+    failing("event --payload 8 --tracer piste", 2, "have a number as their field");
+    failing("event --warm-up 8", 2, "the first event counts, too");
+    failing("event --find-rate --tracer piste", 2, "which has one rate");
     for option in ["--tracer piste", "--max-rate 5"] {
         let options: Vec<&str> = ["latency", "timer"].into_iter().chain(option.split(' ')).collect();
         let finished = place.piste(&options);
         finished.expect_status(2);
-        assert!(finished.stderr.contains("works only with the loop npt"), "{finished}");
+        assert!(
+            finished.stderr.contains("works only with the loop npt or event"),
+            "{finished}"
+        );
     }
 }

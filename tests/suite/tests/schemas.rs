@@ -225,10 +225,11 @@ fn latency(place: &Workplace, printed: &Printed) {
         printed.run(place, "latency", &options.split(' ').collect::<Vec<_>>());
     }
     for (schema, options) in [
-        ("latency_tracers", "--tracer none,piste --loops 5000"),
-        ("latency_rates", "--tracer piste --find-rate --duration 20ms"),
+        ("latency_tracers", "npt --tracer none,piste --loops 5000"),
+        ("latency_rates", "npt --tracer piste --find-rate --duration 20ms"),
+        ("latency_events", "event --loops 5000"),
     ] {
-        let options = format!("latency npt {options}");
+        let options = format!("latency {options}");
         printed.run(place, schema, &options.split(' ').collect::<Vec<_>>());
     }
     printed.run(place, "latency_restore", &["latency", "--restore"]);

@@ -104,6 +104,10 @@ impl Session for Recording<'_> {
             kernel_lost: 0,
         })
     }
+
+    fn trace(&self) -> Option<PathBuf> {
+        Some(self.sessiond.trace())
+    }
 }
 
 /// Events that all channels of a session discarded.

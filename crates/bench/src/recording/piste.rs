@@ -103,4 +103,8 @@ impl Session for Recording<'_> {
             kernel_lost: discarded_by(&status, KERNEL_CHANNEL),
         })
     }
+
+    fn trace(&self) -> Option<PathBuf> {
+        Some(self.trace.clone())
+    }
 }

@@ -54,9 +54,9 @@ pub(crate) struct Bench {
     /// Print the results as CSV
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
-    /// Also write the results to FILE: a page with pictures if its name ends in .html, Markdown for .md, CSV for .csv, else JSON
+    /// Also write the results to FILE: a page with pictures if its name ends in .html, Markdown for .md, CSV for .csv, else JSON; can be repeated
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) output: Option<PathBuf>,
+    pub(crate) output: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) page: PageOptions,
 }

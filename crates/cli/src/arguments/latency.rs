@@ -42,7 +42,7 @@ pub(crate) struct Latency {
     /// Stop after this time [default: 10s; no limit with --loops, or if --threshold stops it]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(crate) duration: Option<Duration>,
-    /// Stop each thread after COUNT loops
+    /// Stop each thread after COUNT loops [default: event: 1000000]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) loops: Option<u64>,
     /// Do not count the first COUNT loops [default: 5]
@@ -69,13 +69,13 @@ pub(crate) struct Latency {
     /// With --threshold, write the flight recorder's snapshots to this folder [default: piste-TIME]
     #[arg(short, long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
-    /// npt, gaps, wakeup: clock that the loop reads
+    /// npt, event, gaps, wakeup: clock that the loop reads
     #[arg(long, value_enum, value_name = "CLOCK", default_value = "auto")]
     pub(crate) clock: ClockOption,
-    /// npt: start at most N turns a second, evenly spaced
+    /// npt, event: start at most N turns a second, evenly spaced [default: event: 1000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub(crate) max_rate: Option<u64>,
-    /// npt: record an event in each turn with each of these tracers, and compare them [default: none]
+    /// npt, event: record events with each of these tracers, and compare them [default: none; event: none,piste]
     #[arg(long, value_enum, value_name = "TRACERS", value_delimiter = ',')]
     pub(crate) tracer: Vec<TracerOption>,
     /// With --tracer, how the tracer's consumer learns of events [default: timer]
@@ -84,10 +84,10 @@ pub(crate) struct Latency {
     /// With --tracer, give each event fields of this many bytes [default: 4]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=4096), requires = "tracer")]
     pub(crate) payload: Option<u32>,
-    /// With --tracer, size of a sub-buffer, a power of two: 64K, 1M [default: 1M]
+    /// With --tracer, size of a sub-buffer, a power of two: 64K, 1M [default: 1M; event: 64K]
     #[arg(long, value_name = "SIZE", value_parser = parse_subbuf_size, requires = "tracer")]
     pub(crate) subbuf_size: Option<u64>,
-    /// With --tracer, number of sub-buffers in each ring, a power of two [default: 8]
+    /// With --tracer, number of sub-buffers in each ring, a power of two [default: 8; event: 16]
     #[arg(long, value_name = "N", value_parser = parse_subbuf_count, requires = "tracer")]
     pub(crate) num_subbuf: Option<u32>,
     /// With --tracer, search for the highest rate of events at which none is lost
@@ -148,6 +148,8 @@ pub(crate) enum LoopKind {
     Timerlat,
     /// Let the kernel measure how much time something takes from a thread, with its tracer of this name
     Osnoise,
+    /// Record events one at a time with some tracers, and measure each: the worst case of one event
+    Event,
     /// Wait until a program takes too long from one of its events to another, and say why it did
     Program,
 }

@@ -72,7 +72,9 @@ pub(crate) fn bench(arguments: &Bench, json: bool) -> Result<(), Failure> {
         return Err(Failure::with_status(sentence, USAGE));
     }
     // So that nothing is measured in vain.
-    let file = arguments.output.as_deref().map(ResultFile::new).transpose()?;
+    let outputs = arguments.output.iter();
+    let outputs = outputs.map(|path| ResultFile::new(path).map(|file| (path, file)));
+    let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
     let measured = measured(
         &Wanted {
             chosen: arguments.peers.clone(),
@@ -84,7 +86,7 @@ pub(crate) fn bench(arguments: &Bench, json: bool) -> Result<(), Failure> {
         },
         json,
     )?;
-    if let Some((file, path)) = file.zip(arguments.output.as_deref()) {
+    for (path, file) in outputs {
         file.write(&match ending(path).as_deref() {
             Some("csv") => csv::text(&measured)?,
             Some("html" | "htm") => page::page(&measured),

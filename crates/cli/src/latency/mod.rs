@@ -393,27 +393,27 @@ fn check_options(arguments: &Latency, json: bool) -> Result<(), Failure> {
     if arguments.policy.is_some() && is_traced {
         return only(
             "--policy",
-            "npt, timer, gaps or wakeup; the kernel chooses that of its own threads",
+            "npt, event, timer, gaps or wakeup; the kernel chooses that of its own threads",
         );
     }
     if arguments.prepare && is_traced {
         return only(
             "--prepare",
-            "npt, timer, gaps or wakeup; threads of the kernel cannot be isolated",
+            "npt, event, timer, gaps or wakeup; threads of the kernel cannot be isolated",
         );
     }
     if arguments.from.is_some() && arguments.kind != LoopKind::Wakeup {
         return only("--from", "wakeup");
     }
-    let of_npt = [
+    let with_tracers = [
         ("--max-rate", arguments.max_rate.is_some()),
         ("--tracer", !arguments.tracer.is_empty()),
     ];
-    if let Some((option, _)) = of_npt
+    if let Some((option, _)) = with_tracers
         .iter()
-        .find(|(_, is_given)| *is_given && arguments.kind != LoopKind::Npt)
+        .find(|(_, is_given)| *is_given && !matches!(arguments.kind, LoopKind::Npt | LoopKind::Event))
     {
-        return only(option, "npt");
+        return only(option, "npt or event");
     }
     let of_programs = [
         ("--event", arguments.event.is_some()),
@@ -460,7 +460,7 @@ fn check_options(arguments: &Latency, json: bool) -> Result<(), Failure> {
         return Err(Failure::with_status(sentence, USAGE));
     }
     if arguments.clock != ClockOption::Auto && (arguments.kind == LoopKind::Timer || is_traced) {
-        return only("--clock", "npt, gaps or wakeup; the others read CLOCK_MONOTONIC");
+        return only("--clock", "npt, event, gaps or wakeup; the others read CLOCK_MONOTONIC");
     }
     if json && arguments.histogram.is_some() {
         let sentence =
@@ -488,7 +488,7 @@ fn plan(arguments: &Latency, cpus: Vec<u32>, notes: &mut Vec<String>) -> Result<
             (Loop::Timerlat { interval }, Clock::MONOTONIC)
         }
         LoopKind::Osnoise => (Loop::Osnoise, Clock::MONOTONIC),
-        LoopKind::Npt => (Loop::Npt, Clock::choose(choice, root).map_err(Failure::new)?),
+        LoopKind::Npt | LoopKind::Event => (Loop::Npt, Clock::choose(choice, root).map_err(Failure::new)?),
         LoopKind::Gaps => {
             let threshold = arguments.threshold.unwrap_or(THRESHOLD);
             (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `piste latency npt --tracer`: what recording an event in each turn does to the loop, with each tracer; and `--find-rate`: the highest rate at
-//! which no event is lost.
+//! `piste latency npt --tracer`: what recording an event in each turn does to the loop, with each tracer; `--find-rate`: the highest rate at
+//! which no event is lost; and `piste latency event`: how long single events take.
 //!
 //! - here: from arguments to a plan, progress, exit status
 //! - [`report`]: results as text; [`answer`]: as JSON
@@ -18,18 +18,19 @@ use std::time::Duration;
 use piste_latency::load::is_in_memory;
 use piste_latency::preflight::{Check, check};
 use piste_latency::traced::{
-    self, Error, KernelEvents, Plan, ROUNDS, Reader, Rings, Step, Traced, Tracer, rates, serve,
+    self, Error, KernelEvents, Plan, ROUNDS, Reader, Rings, Step, Traced, Tracer, events, rates, serve,
 };
 use piste_latency::{Plan as LoopPlan, cpus};
 use piste_reason::reason;
+use serde_json::Value;
 
 use super::guardian::Prepared;
 use super::load::{Busy, Loads};
 use super::{ROOT, guardian, load_cpus, loads_of, plan, policy, prepare};
-use crate::arguments::{KernelOption, Latency, ReaderOption, TracerOption};
+use crate::arguments::{KernelOption, Latency, LoopKind, ReaderOption, TracerOption};
 use crate::bench;
 use crate::failure::{Failure, INTERRUPTED, USAGE};
-use crate::page::Page;
+use crate::page::{Page, Width};
 use crate::screen::tell_sentence;
 
 /// The hidden command of the process in which the loop runs.
@@ -39,6 +40,11 @@ const PAYLOAD_BYTES: u32 = 4;
 /// With the count, room for some hundred milliseconds at ten million events a second.
 const SUBBUF_BYTES: u64 = 1 << 20;
 const SUBBUF_COUNT: u32 = 8;
+/// The same for single events, so that many of them begin one.
+const SUBBUF_BYTES_OF_EVENTS: u64 = 64 << 10;
+const SUBBUF_COUNT_OF_EVENTS: u32 = 16;
+/// The tracers of single events, unless others are asked for.
+const TRACERS_OF_EVENTS: &[TracerOption] = &[TracerOption::None, TracerOption::Piste];
 /// Of a probe of `--find-rate`: some times as long as the rings have room for.
 const PROBE_DURATION: Duration = Duration::from_secs(2);
 
@@ -63,28 +69,35 @@ pub(crate) fn run_loop() {
 
 /// Whether a loop is asked for whose events a tracer records.
 pub(super) fn is_wanted(arguments: &Latency) -> bool {
-    arguments.find_rate || arguments.tracer.iter().any(|tracer| *tracer != TracerOption::None)
+    let is_of_events = arguments.kind == LoopKind::Event;
+    is_of_events || arguments.find_rate || arguments.tracer.iter().any(|tracer| *tracer != TracerOption::None)
 }
 
 /// `piste latency npt --tracer`
 pub(super) fn measure(arguments: &Latency, json: bool) -> Result<(), Failure> {
     check_options(arguments)?;
-    let page = Page::new(&arguments.page);
+    if arguments.kind == LoopKind::Event {
+        return show(arguments, json, events::measure, answer::events, report::events);
+    }
     match arguments.find_rate {
-        false => {
-            let measured = with_machine(arguments, json, traced::measure)?;
-            match json {
-                true => page.show_json(&answer::table(&measured)),
-                false => page.show_sentences(&report::table(&measured, page.width())),
-            }
-        }
-        true => {
-            let measured = with_machine(arguments, json, rates::find)?;
-            match json {
-                true => page.show_json(&answer::rates(&measured)),
-                false => page.show_sentences(&report::rates(&measured, page.width())),
-            }
-        }
+        false => show(arguments, json, traced::measure, answer::table, report::table),
+        true => show(arguments, json, rates::find, answer::rates, report::rates),
+    }
+}
+
+/// Measures and shows the result.
+fn show<T>(
+    arguments: &Latency,
+    json: bool,
+    measure: Measure<T>,
+    answer: fn(&Measured<T>) -> Value,
+    report: fn(&Measured<T>, Width) -> String,
+) -> Result<(), Failure> {
+    let page = Page::new(&arguments.page);
+    let measured = with_machine(arguments, json, measure)?;
+    match json {
+        true => page.show_json(&answer(&measured)),
+        false => page.show_sentences(&report(&measured, page.width())),
     }
 }
 
@@ -169,13 +182,18 @@ fn traced_plan(
             env::temp_dir().display()
         ));
     }
+    let is_of_events = arguments.kind == LoopKind::Event;
+    let (subbuf_bytes, subbuf_count) = match is_of_events {
+        true => (SUBBUF_BYTES_OF_EVENTS, SUBBUF_COUNT_OF_EVENTS),
+        false => (SUBBUF_BYTES, SUBBUF_COUNT),
+    };
     Ok(Plan {
         piste,
         arguments: ARGUMENTS,
         traced: traced(arguments, notes)?,
         rings: Rings {
-            subbuf_bytes: arguments.subbuf_size.unwrap_or(SUBBUF_BYTES),
-            subbuf_count: arguments.num_subbuf.unwrap_or(SUBBUF_COUNT),
+            subbuf_bytes: arguments.subbuf_size.unwrap_or(subbuf_bytes),
+            subbuf_count: arguments.num_subbuf.unwrap_or(subbuf_count),
         },
         kernel: match arguments.with_kernel {
             None | Some(KernelOption::None) => KernelEvents::None,
@@ -188,6 +206,8 @@ fn traced_plan(
         clock: of_loop.clock,
         duration: match arguments.find_rate {
             true => Some(arguments.duration.unwrap_or(PROBE_DURATION)),
+            // So many events take as long as they take.
+            false if is_of_events => arguments.duration,
             false => of_loop.duration,
         },
         loops: of_loop.loops,
@@ -207,7 +227,11 @@ fn traced(arguments: &Latency, notes: &mut Vec<String>) -> Result<Vec<Traced>, F
     };
     let mut all: Vec<Traced> = Vec::new();
     let mut lacking = Vec::new();
-    for tracer in &arguments.tracer {
+    let tracers = match &arguments.tracer[..] {
+        [] => TRACERS_OF_EVENTS,
+        tracers => tracers,
+    };
+    for tracer in tracers {
         let tracer = match tracer {
             TracerOption::None => Tracer::None,
             TracerOption::Piste => Tracer::Piste,
@@ -252,11 +276,30 @@ fn check_options(arguments: &Latency) -> Result<(), Failure> {
     ];
     if let Some((option, _)) = others.iter().find(|(_, is_given)| *is_given) {
         return usage(format!(
-            "{option} does not work with --tracer, which compares tracers in a table"
+            "{option} does not work with tracers, which are compared in a table"
         ));
     }
     if arguments.cpus.as_ref().is_some_and(|list| list.0.len() > 1) {
-        return usage("with --tracer, one loop runs; name one CPU with --cpus".into());
+        return usage("with tracers, one loop runs; name one CPU with --cpus".into());
+    }
+    if arguments.kind == LoopKind::Event {
+        let others = [
+            (
+                "--payload",
+                arguments.payload.is_some(),
+                "whose events have a number as their field",
+            ),
+            (
+                "--warm-up",
+                arguments.warm_up.is_some(),
+                "where the first event counts, too",
+            ),
+            ("--find-rate", arguments.find_rate, "which has one rate"),
+        ];
+        return match others.iter().find(|(_, is_given, _)| *is_given) {
+            Some((option, _, why)) => usage(format!("{option} does not work with the loop event, {why}")),
+            None => Ok(()),
+        };
     }
     if !arguments.find_rate {
         return Ok(());

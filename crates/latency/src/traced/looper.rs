@@ -10,22 +10,47 @@ use std::thread;
 use std::time::Duration;
 
 use piste_reason::reason;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, ClockKind, Counter, Monotonic};
 use crate::cpus;
-use crate::event::LoadedEvent;
+use crate::event::{Event, LoadedEvent, NoEvent};
+use crate::pace::Paced;
 use crate::policy::Policy;
-use crate::run::{Loop, Plan, Running};
-use crate::spin::{Cause, Gaps};
+use crate::preflight::is_virtual;
+use crate::run::{Loop, Plan, Running, lock_memory, place};
+use crate::single::{Limits, Samples, Seat, Single};
+use crate::spin::{Cause, Gaps, look_above};
+use crate::system::thread_counters;
 use crate::tally::Snapshot;
+use crate::witness::Witness;
 
 /// Between two looks whether it is to end early.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Which loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Measure {
+    /// The tight loop with an event in each turn.
+    Turns,
+    /// Events one at a time.
+    Singles {
+        /// How many.
+        events: usize,
+        /// How many start a second, at most.
+        rate_hz: u64,
+        /// After so many, the thread moves to another CPU for one event.
+        move_every: usize,
+        /// Whether all memory is locked before the event is loaded.
+        locks_memory: bool,
+    },
+}
+
 /// What is to be measured.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
+    pub(super) measure: Measure,
     /// What has the event; none is recorded without.
     pub(super) library: Option<PathBuf>,
     pub(super) cpu: u32,
@@ -63,12 +88,38 @@ pub(super) struct Turns {
     pub(super) notes: Vec<String>,
 }
 
+/// What was measured of single events.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Singles {
+    pub(super) samples: Samples,
+    pub(super) interrupts_counted: bool,
+    pub(super) notes: Vec<String>,
+}
+
+/// What a process can answer.
+pub(super) trait Answer: DeserializeOwned {
+    /// How many events it recorded.
+    fn events(&self) -> u64;
+}
+
+impl Answer for Turns {
+    fn events(&self) -> u64 {
+        self.events
+    }
+}
+
+impl Answer for Singles {
+    fn events(&self) -> u64 {
+        self.samples.ticks.len() as u64
+    }
+}
+
 /// What a process answered.
 ///
 /// # Errors
 /// Why it did not measure, as a sentence without its end.
-pub(super) fn parse_answer(line: &str) -> Result<Turns, String> {
-    let answer: Result<Result<Turns, String>, _> = serde_json::from_str(line);
+pub(super) fn parse_answer<A: Answer>(line: &str) -> Result<A, String> {
+    let answer: Result<Result<A, String>, _> = serde_json::from_str(line);
     answer.unwrap_or_else(|_| Err("the process of the loop answered what is not understood".into()))
 }
 
@@ -85,39 +136,36 @@ pub fn serve() {
         of_thread.store(true, Relaxed);
     });
     let answer = match request {
-        Some(request) => measure(request, &has_ended),
-        None => Err("the process of the loop was asked what it does not understand".to_owned()),
+        Some(request) => match request.measure {
+            Measure::Turns => line_of(&turns(request, &has_ended)),
+            Measure::Singles { .. } => line_of(&singles(request, &has_ended)),
+        },
+        None => line_of(&Err::<(), _>(
+            "the process of the loop was asked what it does not understand",
+        )),
     };
-    let answer = serde_json::to_string(&answer).expect("it has only names as keys");
     // Whoever asked may be gone.
     let _ = writeln!(io::stdout(), "{answer}").and_then(|()| io::stdout().flush());
     // The tracer is asked first what it has of this process.
     let _ = rest.join();
 }
 
-fn measure(request: Request, has_ended: &AtomicBool) -> Result<Turns, String> {
-    // The threads of the tracer's library, which it starts when it is loaded, inherit this.
+fn line_of<A: Serialize, E: Serialize>(answer: &Result<A, E>) -> String {
+    serde_json::to_string(answer).expect("it has only names as keys")
+}
+
+/// Keeps all threads but the loop's away from it, also those of the tracer's library, which it starts when it is loaded, and loads that.
+fn prepare(request: &Request) -> Result<Option<LoadedEvent>, String> {
     if !request.others.is_empty() {
         cpus::pin(&request.others)
             .map_err(|error| format!("cannot keep other threads away from the loop: {}", reason(&error)))?;
     }
-    let event = request.library.as_deref().map(LoadedEvent::load).transpose()?;
-    let plan = Plan {
-        kind: Loop::Npt,
-        cpus: vec![request.cpu],
-        policy: request.policy,
-        clock: request.clock,
-        duration: request.duration,
-        loops: request.loops,
-        warm_up: request.warm_up,
-        event,
-        max_rate_hz: request.max_rate_hz,
-        explains: request.explains,
-        limit: None,
-        histogram_us: 0,
-        join: request.join,
-        root: request.root,
-    };
+    request.library.as_deref().map(LoadedEvent::load).transpose()
+}
+
+fn turns(request: Request, has_ended: &AtomicBool) -> Result<Turns, String> {
+    let event = prepare(&request)?;
+    let plan = plan(request, event);
     let mut running = Running::start(plan).map_err(|error| error.to_string())?;
     let notes = running.notes().to_vec();
     while !running.wait(LOOK) {
@@ -138,4 +186,123 @@ fn measure(request: Request, has_ended: &AtomicBool) -> Result<Turns, String> {
         events: one.events,
         notes,
     })
+}
+
+fn plan(request: Request, event: Option<LoadedEvent>) -> Plan {
+    Plan {
+        kind: Loop::Npt,
+        cpus: vec![request.cpu],
+        policy: request.policy,
+        clock: request.clock,
+        duration: request.duration,
+        loops: request.loops,
+        warm_up: request.warm_up,
+        event,
+        max_rate_hz: request.max_rate_hz,
+        explains: request.explains,
+        limit: None,
+        histogram_us: 0,
+        join: request.join,
+        root: request.root,
+    }
+}
+
+fn singles(request: Request, has_ended: &AtomicBool) -> Result<Singles, String> {
+    let Measure::Singles {
+        events,
+        rate_hz,
+        move_every,
+        locks_memory,
+    } = request.measure
+    else {
+        unreachable!("it is asked for single events")
+    };
+    // Before the tracer maps its rings, which are then in memory from the beginning.
+    let notes: Vec<String> = match locks_memory {
+        true => lock_memory().err().into_iter().collect(),
+        false => Vec::new(),
+    };
+    let event = prepare(&request)?;
+    // Nothing leaves an isolated CPU, and the kernel moves no thread with deadlines.
+    let stays = !request.join.is_empty() || matches!(request.policy, Policy::Deadline { .. });
+    let away = request.others.first().copied().filter(|_| !stays);
+    let plan = plan(request, event);
+    let samples = thread::scope(|scope| {
+        let measure = || {
+            place(&plan, plan.cpus[0], plan.policy).map_err(|error| error.to_string())?;
+            let one_after_another = OneAfterAnother {
+                plan: &plan,
+                away,
+                events,
+                rate_hz,
+                move_every,
+                stop: has_ended,
+            };
+            match plan.clock.kind {
+                #[cfg(target_arch = "x86_64")]
+                ClockKind::Tsc => one_after_another.run(&mut crate::tsc::Tsc),
+                _ => one_after_another.run(&mut Monotonic),
+            }
+        };
+        let thread = thread::Builder::new().name(format!("latency/{}", plan.cpus[0]));
+        let thread = thread
+            .spawn_scoped(scope, measure)
+            .map_err(|error| format!("cannot start the loop: {}", reason(&error)))?;
+        thread.join().expect("the loop does not panic")
+    });
+    samples.map(|(samples, interrupts_counted)| Singles {
+        samples,
+        interrupts_counted,
+        notes,
+    })
+}
+
+/// Single events of a plan.
+struct OneAfterAnother<'p> {
+    plan: &'p Plan,
+    /// Where the thread moves to.
+    away: Option<u32>,
+    events: usize,
+    rate_hz: u64,
+    move_every: usize,
+    stop: &'p AtomicBool,
+}
+
+impl OneAfterAnother<'_> {
+    fn run(&self, counter: &mut impl Counter) -> Result<(Samples, bool), String> {
+        match self.plan.event {
+            None => self.run_with(counter, &mut NoEvent),
+            Some(event) => self.run_with(counter, &mut event.recorded()),
+        }
+    }
+
+    fn run_with(&self, counter: &mut impl Counter, event: &mut impl Event) -> Result<(Samples, bool), String> {
+        let plan = self.plan;
+        let is_virtual = is_virtual(&plan.root);
+        let seat = |cpu| Seat {
+            cpu,
+            watch: Witness::new(cpu, &plan.root, is_virtual),
+        };
+        let mut seats: Vec<Seat<Witness>> = plan.cpus.iter().copied().chain(self.away).map(seat).collect();
+        let look_above = look_above(counter, &plan.clock);
+        let limits = Limits {
+            events: self.events,
+            look_above,
+            move_every: self.move_every,
+        };
+        let mut single = Single {
+            clock: &plan.clock,
+            counter,
+            event,
+            pace: &mut Paced::new(self.rate_hz, &plan.clock, look_above),
+            seats: &mut seats,
+            faults: || thread_counters().page_faults,
+            go: |cpu| cpus::pin(&[cpu]),
+            stop: self.stop,
+        };
+        let samples = single.run(&limits, Samples::with_room(self.events));
+        let samples = samples.map_err(|error| format!("cannot move the loop to another CPU: {}", reason(&error)))?;
+        let interrupts_counted = seats.iter().all(|seat| !seat.watch.interrupt_names().is_empty());
+        Ok((samples, interrupts_counted))
+    }
 }

@@ -3,12 +3,15 @@
 //!
 //! - here: rounds of all tracers in turn, and their sums
 //! - [`rates`]: the highest rate at which a tracer loses nothing
+//! - [`events`]: events one at a time, and which of them are slow; `packets`: which of them began a sub-buffer
 //! - [`looper`]: the process in which the loop runs, seen from both sides
 //!
 //! crates/bench sets the tracers up and removes them. Each round has a session and a process of its own, so that what a round finds does not depend on
 //! the one before, nor on where memory happened to lie in one process.
 
+pub mod events;
 mod looper;
+mod packets;
 pub mod rates;
 
 use std::path::{Path, PathBuf};
@@ -22,7 +25,7 @@ pub use piste_bench::recording::{KernelEvents, Reader, Rings, Setup, Tracer};
 use rustix::fs::statvfs;
 
 pub use self::looper::serve;
-use self::looper::{Request, Turns, parse_answer};
+use self::looper::{Answer, Measure, Request, Turns, parse_answer};
 use crate::clock::Clock;
 use crate::cpus;
 use crate::policy::Policy;
@@ -252,6 +255,7 @@ pub fn measure(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Table, Error> 
         loops: plan.loops.map(|loops| loops.div_ceil(ROUNDS.into())),
         max_rate_hz: plan.max_rate_hz,
         explains: true,
+        measure: Measure::Turns,
     };
     for round in 1..=ROUNDS {
         for row in &mut rows {
@@ -260,7 +264,7 @@ pub fn measure(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Table, Error> 
             }
             let traced = row.traced;
             tell(Step::Round { round, traced });
-            match tracers.measure(traced, &part) {
+            match tracers.measure::<Turns>(traced, &part, &mut |_| Ok(())) {
                 Ok((turns, kept)) => {
                     row.add(&turns, &kept);
                     notes.extend(turns.notes);
@@ -307,6 +311,7 @@ struct Part {
     loops: Option<u64>,
     max_rate_hz: Option<u64>,
     explains: bool,
+    measure: Measure,
 }
 
 /// The tracers of a plan.
@@ -338,8 +343,13 @@ impl<'p> Tracers<'p> {
         Ok(Tracers { plan, recorders, found })
     }
 
-    /// Measures a round or a probe.
-    fn measure(&self, traced: Traced, part: &Part) -> Result<(Turns, Kept), Error> {
+    /// Measures a round or a probe. `read` gets the folder of a trace whose events are counted, before that is removed.
+    fn measure<A: Answer>(
+        &self,
+        traced: Traced,
+        part: &Part,
+        read: &mut dyn FnMut(&Path) -> Result<(), String>,
+    ) -> Result<(A, Kept), Error> {
         let plan = self.plan;
         let tracer = traced.tracer;
         let failed = |error| Error::Failed { tracer, error };
@@ -349,6 +359,7 @@ impl<'p> Tracers<'p> {
             self.check_space(part)?;
         }
         let request = Request {
+            measure: part.measure,
             library: recorder.library().map(Path::to_owned),
             cpu: plan.cpu,
             others: others(plan),
@@ -368,17 +379,18 @@ impl<'p> Tracers<'p> {
             request: &request.line(),
             duration: part.duration,
         };
-        let counts_events = |answer: &str| parse_answer(answer).is_ok_and(|turns| turns.events <= COUNTED_EVENTS_MAX);
+        let counts_events =
+            |answer: &str| parse_answer::<A>(answer).is_ok_and(|one| one.events() <= COUNTED_EVENTS_MAX);
         let (answer, kept) = recorder
-            .measure(&setup(plan, traced), &process, counts_events)
+            .measure(&setup(plan, traced), &process, counts_events, read)
             .map_err(failed)?;
         let refused = |why| failed(piste_bench::Error::Failed(why));
-        let turns = parse_answer(&answer).map_err(refused)?;
-        match unaccounted(turns.events, &kept) {
-            0 => Ok((turns, kept)),
+        let answer = parse_answer::<A>(&answer).map_err(refused)?;
+        match unaccounted(answer.events(), &kept) {
+            0 => Ok((answer, kept)),
             missing => Err(refused(format!(
                 "{missing} of {} events were neither recorded nor counted as lost, so something else may have turned its events off; measure again",
-                turns.events
+                answer.events()
             ))),
         }
     }

@@ -4,6 +4,7 @@
 //!
 //! A rate counts as one that loses events only if it does so twice in a row: something else may have kept the consumer from its work once.
 
+use super::looper::{Measure, Turns};
 use super::{Error, Part, Plan, Step, Traced, Tracers, is_set, recorders};
 
 /// The two rates that a search ends with are closer than this.
@@ -81,8 +82,9 @@ pub fn find(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Rates, Error> {
                 loops: None,
                 max_rate_hz: rate_hz,
                 explains: false,
+                measure: Measure::Turns,
             };
-            let (turns, kept) = match tracers.measure(traced, &part) {
+            let (turns, kept) = match tracers.measure::<Turns>(traced, &part, &mut |_| Ok(())) {
                 Ok(measured) => measured,
                 Err(error) if error.is_interruption() && has_probe(&searches) => break,
                 Err(error) => return Err(error),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tracers do to the loop, and the rates at which they lose nothing, as JSON: docs/reference/latency.md, and `latency_tracers` and `latency_rates`
-//! in docs/reference/schemas.json.
+//! What tracers do to the loop, the rates at which they lose nothing, and their single events, as JSON: docs/reference/latency.md, and
+//! `latency_tracers`, `latency_rates` and `latency_events` in docs/reference/schemas.json.
 
 use piste_latency::Summary;
+use piste_latency::traced::events::{self, Kind};
 use piste_latency::traced::rates::{Found, Probe, RESOLUTION, Rates};
 use piste_latency::traced::{Row, Table, Traced, Tracer};
 use serde_json::{Map, Value, json};
@@ -13,7 +14,7 @@ use crate::latency::load;
 
 /// What tracers do to the loop.
 pub(super) fn table(measured: &Measured<Table>) -> Value {
-    let mut answer = common(measured, measured.found.was_interrupted, &measured.found.notes);
+    let mut answer = common("npt", measured, measured.found.was_interrupted, &measured.found.notes);
     answer.insert("max_rate_hz".into(), json!(measured.plan.max_rate_hz));
     answer.insert("warm_up_loops".into(), json!(measured.plan.warm_up));
     let rows = measured.found.rows.iter();
@@ -21,10 +22,10 @@ pub(super) fn table(measured: &Measured<Table>) -> Value {
     answer.into()
 }
 
-fn common<T>(measured: &Measured<T>, was_interrupted: bool, notes: &[String]) -> Map<String, Value> {
+fn common<T>(kind: &str, measured: &Measured<T>, was_interrupted: bool, notes: &[String]) -> Map<String, Value> {
     let plan = &measured.plan;
     let answer = json!({
-        "loop": "npt",
+        "loop": kind,
         "cpu": plan.cpu,
         "policy": plan.policy.to_string(),
         "clock": answer::clock(&plan.clock),
@@ -73,10 +74,49 @@ fn row(measured: &Measured<Table>, row: &Row) -> Value {
     answer.into()
 }
 
+/// How long single events take.
+pub(super) fn events(measured: &Measured<events::Table>) -> Value {
+    let found = &measured.found;
+    let mut answer = common("event", measured, found.was_interrupted, &found.notes);
+    answer.insert("max_rate_hz".into(), json!(found.rate_hz));
+    let rows = found.rows.iter();
+    answer.insert("tracers".into(), rows.map(|row| event_row(measured, row)).collect());
+    answer.into()
+}
+
+fn event_row(measured: &Measured<events::Table>, row: &events::Row) -> Value {
+    let clock = &measured.plan.clock;
+    let mut answer = of_traced(row.traced);
+    answer.insert("memory_locked".into(), json!(row.is_locked));
+    answer.insert("rounds".into(), json!(row.rounds));
+    let worst = row.worst();
+    answer.insert("worst_ns".into(), json!(worst.map(|(_, ticks)| clock.whole_ns(ticks))));
+    answer.insert("worst_kind".into(), json!(worst.map(|(kind, _)| kind_name(kind))));
+    let by_kind = Kind::ALL.iter().zip(&row.by_kind);
+    let by_kind = by_kind.map(|(kind, values)| (kind_name(*kind).to_owned(), summary(&Summary::of(values, clock))));
+    answer.insert("by_kind".into(), Value::Object(by_kind.collect()));
+    answer.insert("interrupts_counted".into(), json!(row.interrupts_counted));
+    answer.insert("events".into(), json!(row.events));
+    answer.insert("recorded_events".into(), json!(row.recorded));
+    answer.insert("lost_events".into(), json!(row.lost));
+    answer.into()
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Disturbed => "disturbed",
+        Kind::First => "first",
+        Kind::PageFault => "page_fault",
+        Kind::SubBuffer => "subbuf",
+        Kind::Migrated => "migrated",
+        Kind::Ordinary => "ordinary",
+    }
+}
+
 /// The rates at which tracers lose nothing.
 pub(super) fn rates(measured: &Measured<Rates>) -> Value {
     let found = &measured.found;
-    let mut answer = common(measured, found.was_interrupted, &found.notes);
+    let mut answer = common("npt", measured, found.was_interrupted, &found.notes);
     let probe = measured.plan.duration.unwrap_or_default();
     answer.insert("with_kernel".into(), json!(measured.plan.kernel.name()));
     answer.insert("probe_ns".into(), json!(probe.as_nanos() as u64));

@@ -3,12 +3,13 @@
 
 use piste_latency::Summary;
 use piste_latency::tally::Snapshot;
+use piste_latency::traced::events::{self, Kind};
 use piste_latency::traced::rates::{Found, RESOLUTION, Rates};
 use piste_latency::traced::{KernelEvents, ROUNDS, Row, Table, Traced, Tracer};
 
 use super::Measured;
 use crate::columns::{Align, Cell, Columns};
-use crate::latency::report::{clock, figure, load};
+use crate::latency::report::{clock, figure, load, time};
 use crate::latency::settings;
 use crate::page::Width;
 use crate::quantity::{count, counted, duration, size};
@@ -41,13 +42,13 @@ fn variance(ns2: f64) -> String {
 
 /// What tracers do to the loop.
 pub(super) fn table(measured: &Measured<Table>, width: Width) -> String {
-    let table = &measured.found;
-    let rounds = table.rows.iter().map(|row| row.rounds).max().unwrap_or(0);
-    let of_rounds = match rounds == ROUNDS {
-        true => format!("{ROUNDS} rounds of each tracer"),
-        false => format!("stopped early, in round {rounds} of {ROUNDS}"),
-    };
-    let mut text = heading(measured, &of_rounds);
+    let rows = measured.found.rows.iter();
+    let mut text = heading(
+        "npt with tracers",
+        measured,
+        measured.plan.max_rate_hz,
+        &of_rounds(rows.map(|row| row.rounds)),
+    );
     let of_all = |row: &Row| row.values.clone();
     let undisturbed = |row: &Row| row.values.undisturbed();
     text += &format!("\n{}\n", styled(STRONG, "all turns"));
@@ -55,16 +56,24 @@ pub(super) fn table(measured: &Measured<Table>, width: Width) -> String {
     text += &format!("\n{}\n", styled(STRONG, "undisturbed turns"));
     text += &summaries(measured, undisturbed, width);
     text += &format!("\n{}\n", styled(STRONG, "events"));
-    text += &events(measured, width);
+    text += &recorded_events(measured, width);
     text + &ending(measured, width)
 }
 
-fn heading<T>(measured: &Measured<T>, how: &str) -> String {
+/// How many rounds of each row there were.
+fn of_rounds(rounds: impl Iterator<Item = u32>) -> String {
+    match rounds.max().unwrap_or(0) {
+        ROUNDS => format!("{ROUNDS} rounds of each tracer"),
+        rounds => format!("stopped early, in round {rounds} of {ROUNDS}"),
+    }
+}
+
+fn heading<T>(what: &str, measured: &Measured<T>, rate_hz: Option<u64>, how: &str) -> String {
     let plan = &measured.plan;
-    let pace = plan.max_rate_hz.map(|hz| format!(", at most {}", rate(hz as f64)));
+    let pace = rate_hz.map(|hz| format!(", at most {}", rate(hz as f64)));
     format!(
         "{} on CPU {}{}; {how}; policy {}; clock {}\nevents of {} bytes, rings of {} × {}\n",
-        styled(STRONG, "npt with tracers"),
+        styled(STRONG, what),
         plan.cpu,
         pace.unwrap_or_default(),
         plan.policy,
@@ -103,7 +112,7 @@ fn summaries(measured: &Measured<Table>, values: fn(&Row) -> Snapshot, width: Wi
 }
 
 /// How many events were recorded in how many turns.
-fn events(measured: &Measured<Table>, width: Width) -> String {
+fn recorded_events(measured: &Measured<Table>, width: Width) -> String {
     let mut columns = Columns::new(&[
         ("TRACER", Align::Left),
         ("TURNS", Align::Right),
@@ -133,6 +142,114 @@ fn events(measured: &Measured<Table>, width: Width) -> String {
     columns.lines(0, width)
 }
 
+/// How long single events take.
+pub(super) fn events(measured: &Measured<events::Table>, width: Width) -> String {
+    let table = &measured.found;
+    let rounds = of_rounds(table.rows.iter().map(|row| row.rounds));
+    let mut text = heading("single events", measured, Some(table.rate_hz), &rounds);
+    text += &format!("\n{}\n", styled(STRONG, "worst cases"));
+    text += &worst_events(measured, width);
+    text += &format!("\n{}\n", styled(STRONG, "by kind"));
+    text += &events_by_kind(measured, width);
+    let reason = "each time contains two readings of the clock; a row of the tracer none has only these";
+    text += &format!("{}\n", styled(FAINT, reason));
+    if table.rows.iter().any(|row| !row.interrupts_counted) {
+        text += "interrupts are not counted on this machine, so some ordinary events may have been interrupted\n";
+    }
+    text + &ending(measured, width)
+}
+
+/// What most people want to know: the usual event, and the slowest one that nothing disturbed.
+fn worst_events(measured: &Measured<events::Table>, width: Width) -> String {
+    let mut columns = Columns::new(&[
+        ("TRACER", Align::Left),
+        ("MEMORY", Align::Left),
+        ("EVENTS", Align::Right),
+        ("LOST", Align::Right),
+        ("USUAL", Align::Right),
+        ("WORST", Align::Right),
+        ("WHICH WAS", Align::Left),
+    ]);
+    let clock = &measured.plan.clock;
+    for row in &measured.found.rows {
+        let ordinary = Summary::of(&row.by_kind[Kind::Ordinary as usize], clock);
+        let worst = row.worst();
+        columns.row([
+            name(row.traced).into(),
+            memory(row).into(),
+            count(row.events.cast_signed()).into(),
+            match row.traced.tracer {
+                Tracer::None => "-".into(),
+                _ => count(row.lost.cast_signed()).into(),
+            },
+            figure(&ordinary, ordinary.percentile_ns(50.0)).into(),
+            Cell::styled(
+                STRONG,
+                worst.map_or("-".into(), |(_, ticks)| time(clock.ns(ticks as f64))),
+            ),
+            worst.map_or("-", |(kind, _)| kind_name(kind)).into(),
+        ]);
+    }
+    columns.lines(0, width)
+}
+
+/// The kinds that there are events of; the disturbed ones at the end, because no tracer is to blame for them.
+fn events_by_kind(measured: &Measured<events::Table>, width: Width) -> String {
+    let mut columns = Columns::new(&[
+        ("TRACER", Align::Left),
+        ("MEMORY", Align::Left),
+        ("KIND", Align::Left),
+        ("EVENTS", Align::Right),
+        ("MIN", Align::Right),
+        ("MEDIAN", Align::Right),
+        ("99 %", Align::Right),
+        ("MAX", Align::Right),
+    ])
+    .with_minor(&["MIN"]);
+    for row in &measured.found.rows {
+        let mut has_name = false;
+        for kind in Kind::ALL.into_iter().rev() {
+            let summary = Summary::of(&row.by_kind[kind as usize], &measured.plan.clock);
+            if summary.count == 0 {
+                continue;
+            }
+            let figure = |ns| Cell::from(figure(&summary, ns));
+            let once = |text: String| if has_name { String::new() } else { text };
+            columns.row([
+                once(name(row.traced)).into(),
+                once(memory(row).into()).into(),
+                kind_name(kind).into(),
+                count(summary.count.cast_signed()).into(),
+                figure(summary.min_ns),
+                figure(summary.percentile_ns(50.0)),
+                figure(summary.percentile_ns(99.0)),
+                figure(summary.max_ns),
+            ]);
+            has_name = true;
+        }
+    }
+    columns.lines(0, width)
+}
+
+fn memory(row: &events::Row) -> &'static str {
+    match row.is_locked {
+        None => "-",
+        Some(true) => "locked",
+        Some(false) => "not locked",
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Disturbed => "disturbed",
+        Kind::First => "first of the thread",
+        Kind::PageFault => "page fault",
+        Kind::SubBuffer => "first of a sub-buffer",
+        Kind::Migrated => "first on another CPU",
+        Kind::Ordinary => "ordinary",
+    }
+}
+
 /// The rates at which tracers lose nothing.
 pub(super) fn rates(measured: &Measured<Rates>, width: Width) -> String {
     let probe = measured.plan.duration.unwrap_or_default();
@@ -142,7 +259,12 @@ pub(super) fn rates(measured: &Measured<Rates>, width: Width) -> String {
     } else {
         "the highest rate without losses"
     };
-    let mut text = heading(measured, &format!("{stopped}; probes of {probe}"));
+    let mut text = heading(
+        "npt with tracers",
+        measured,
+        None,
+        &format!("{stopped}; probes of {probe}"),
+    );
     text += match measured.plan.kernel {
         KernelEvents::None => "",
         KernelEvents::Syscalls => "system calls of the machine are recorded, too\n",
