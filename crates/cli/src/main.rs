@@ -36,6 +36,7 @@ mod latency;
 mod list;
 mod loss;
 mod manual;
+mod measuring;
 mod moment;
 mod nothing;
 mod page;

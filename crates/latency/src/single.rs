@@ -112,6 +112,10 @@ impl<C: Counter, E: Event, P: Pace, W: Watch, F: FnMut() -> u64, M: FnMut(u32) -
                 faults = (self.faults)();
                 samples.moved.push(number as u32);
             }
+            if number < FIRST_EVENTS {
+                // What the loop itself touches for the first time is none of the event.
+                faults = (self.faults)();
+            }
             let before = self.counter.read();
             self.event.record();
             let after = self.counter.read();
@@ -250,8 +254,8 @@ mod tests {
         (lengths[102], lengths[103], lengths[104], lengths[105]) = (159, 160, 519, 520);
         // After the look before the loop, the first event takes one, and then only the last one.
         let mut seats = [seat(3, &[1, 2, 3])];
-        // One question before the loop, two for the first event, one for each of the next 99, then one for 103 and one for 104.
-        let faults: Vec<u64> = [vec![5; 102], vec![6, 7]].concat();
+        // One question before the loop, two for each of the first events, one after the look, then one for 103 and one for 104.
+        let faults: Vec<u64> = [vec![5; 202], vec![6, 7]].concat();
         let (samples, went) = run(&lengths, &mut seats, &faults, &limits);
         assert_eq!(
             samples.ticks,

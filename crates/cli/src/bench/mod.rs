@@ -13,25 +13,18 @@ mod page;
 mod picture;
 mod report;
 
-use std::env;
 use std::fs;
-use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use piste_bench::peers::{PAYLOAD_BYTES, PEERS};
 use piste_bench::report::{FORMAT, Group};
 use piste_bench::{Error, Plan, Report, Scale, Step, is_known, run};
 use piste_reason::reason;
 use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use crate::arguments::{Bench, BenchAction};
-use crate::child::not_ignored;
-use crate::failure::{Failure, INTERRUPTED, USAGE};
+use crate::failure::{Failure, USAGE};
+use crate::measuring::{Progress, interruption, now_ns, own_command, own_program, without_result};
 use crate::page::Page;
 use crate::screen::{json_text, printable};
 use crate::unfinished::ResultFile;
@@ -115,30 +108,27 @@ pub(crate) struct Wanted {
 
 /// Measures, with progress on a terminal.
 pub(crate) fn measured(wanted: &Wanted, json: bool) -> Result<Report, Failure> {
-    let piste = env::current_exe()
-        .map_err(|error| Failure::new(format!("cannot find the program piste: {}", reason(&error))))?;
     let mut payloads = wanted.payloads.clone();
     payloads.retain(|payload| *payload != PAYLOAD_BYTES);
     let plan = Plan {
         payloads: ascending(payloads),
         names: ascending(wanted.names.clone()),
-        piste,
+        piste: own_program()?,
         chosen: wanted.chosen.clone(),
         threads: ascending(wanted.threads.clone()),
         processes: ascending(wanted.processes.clone()),
         scale: wanted.scale,
-        command: env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-        begin_ns: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_nanos(),
+        command: own_command(),
+        begin_ns: now_ns(),
         interrupted: interruption()?,
     };
-    let mut progress = Progress::new(json);
-    let measured = run(&plan, &mut |step| progress.show(step));
+    let progress = Progress::new(json);
+    let measured = run(&plan, &mut |step| {
+        progress.say(&told(step), "the results of what is complete");
+    });
     progress.clear();
     measured.map_err(|error| match error {
-        Error::Interrupted => Failure::with_status("it was interrupted before there was a result", INTERRUPTED),
+        Error::Interrupted => without_result(),
         Error::Failed(sentence) => Failure::new(sentence),
     })
 }
@@ -176,62 +166,22 @@ fn verdict(measured: &Report) -> Result<(), Failure> {
     }
 }
 
-/// From now on, the first signal ends the run in order. It removes what it set up, so that the next ones must not end it at once.
-pub(crate) fn interruption() -> Result<Arc<AtomicBool>, Failure> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let register = || {
-        for signal in not_ignored([SIGINT, SIGTERM, SIGHUP])? {
-            flag::register(signal, Arc::clone(&interrupted))?;
-        }
-        Ok(())
-    };
-    register().map_err(|error: std::io::Error| Failure::new(format!("cannot handle signals: {}", reason(&error))))?;
-    Ok(interrupted)
-}
-
-/// Where a run is: on a terminal one line that is written over and over, otherwise nothing.
-struct Progress {
-    is_shown: bool,
-}
-
-impl Progress {
-    fn new(json: bool) -> Progress {
-        Progress {
-            is_shown: !json && stderr().is_terminal(),
-        }
-    }
-
-    fn show(&mut self, step: Step) {
-        self.say(&match step {
-            Step::Finding { peer } => format!("preparing {peer}"),
-            Step::Starting { repetition, of } => format!("{repetition} of {of}: starting the tracers"),
-            Step::Measuring {
-                repetition,
-                of,
-                group,
-                percent,
-            } => {
-                let what = match group {
-                    Group::Events => "events of programs",
-                    Group::Calls => "system calls",
-                };
-                format!("{repetition} of {of}: {what}, {percent} %")
-            }
-        });
-    }
-
-    fn say(&mut self, what: &str) {
-        self.write(&format!("{what}; Ctrl-C ends it with the results of what is complete"));
-    }
-
-    fn clear(&mut self) {
-        self.write("");
-    }
-
-    fn write(&mut self, text: &str) {
-        if self.is_shown {
-            // A terminal that is gone ends nothing.
-            let _ = write!(stderr(), "\r\x1b[K{text}");
+/// Where a run is.
+fn told(step: Step) -> String {
+    match step {
+        Step::Finding { peer } => format!("preparing {peer}"),
+        Step::Starting { repetition, of } => format!("{repetition} of {of}: starting the tracers"),
+        Step::Measuring {
+            repetition,
+            of,
+            group,
+            percent,
+        } => {
+            let what = match group {
+                Group::Events => "events of programs",
+                Group::Calls => "system calls",
+            };
+            format!("{repetition} of {of}: {what}, {percent} %")
         }
     }
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste bench overhead`: what recording adds to a command; and `piste time-command`, which it runs the command with.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use piste_bench::Error;
 use piste_bench::overhead::{Plan, Report, Way, WayReport, run};
@@ -15,10 +14,10 @@ use rustix::param::clock_ticks_per_second;
 use rustix::process::geteuid;
 use serde_json::json;
 
-use super::{Progress, interruption};
 use crate::arguments::{RecordOptions, TimeCommand};
 use crate::columns::{Align, Cell, Columns};
-use crate::failure::{Failure, INTERRUPTED, KILLED};
+use crate::failure::{Failure, KILLED};
+use crate::measuring::{Progress, interruption, now_ns, own_command, own_program, without_result};
 use crate::page::{Page, Width};
 use crate::quantity::{count, counted, duration, size};
 use crate::screen::{BAD, FAINT, STRONG, printable, styled};
@@ -34,8 +33,6 @@ pub(super) fn overhead(
     page: &Page,
     json: bool,
 ) -> Result<(), Failure> {
-    let piste = env::current_exe()
-        .map_err(|error| Failure::new(format!("cannot find the program piste: {}", reason(&error))))?;
     let owned = |options: &&[&str]| options.iter().map(|option| (*option).to_owned()).collect();
     let options: Vec<Vec<String>> = match ways {
         [] if geteuid().is_root() => WAYS.iter().map(owned).collect(),
@@ -43,28 +40,26 @@ pub(super) fn overhead(
         ways => ways.iter().map(|RecordOptions(options)| options.clone()).collect(),
     };
     let plan = Plan {
-        piste,
+        piste: own_program()?,
         job: job.to_vec(),
         ways: options.into_iter().map(way).collect(),
         rounds,
-        command: env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-        begin_ns: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_nanos(),
+        command: own_command(),
+        begin_ns: now_ns(),
         interrupted: interruption()?,
     };
-    let mut progress = Progress::new(json);
+    let progress = Progress::new(json);
     let measured = run(&plan, &mut |step| {
         let round = match step.round {
             0 => "warming up".to_owned(),
             round => format!("round {round} of {}", step.of),
         };
-        progress.say(&format!("{round}: {}", printable(step.way)));
+        let what = format!("{round}: {}", printable(step.way));
+        progress.say(&what, "the results of what is complete");
     });
     progress.clear();
     let measured = measured.map_err(|error| match error {
-        Error::Interrupted => Failure::with_status("it was interrupted before there was a result", INTERRUPTED),
+        Error::Interrupted => without_result(),
         Error::Failed(sentence) => Failure::new(sentence),
     })?;
     match json {

@@ -9,7 +9,6 @@ mod answer;
 mod report;
 
 use std::env;
-use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -28,8 +27,8 @@ use super::guardian::Prepared;
 use super::load::{Busy, Loads};
 use super::{ROOT, guardian, load_cpus, loads_of, plan, policy, prepare};
 use crate::arguments::{KernelOption, Latency, LoopKind, ReaderOption, TracerOption};
-use crate::bench;
-use crate::failure::{Failure, INTERRUPTED, USAGE};
+use crate::failure::{Failure, USAGE};
+use crate::measuring::{Progress, interruption, own_program, without_result};
 use crate::page::{Page, Width};
 use crate::screen::tell_sentence;
 
@@ -110,7 +109,7 @@ fn with_machine<T>(arguments: &Latency, json: bool, measure: Measure<T>) -> Resu
         Some(list) => list.0[0],
         None => allowed.last().copied().unwrap_or(0),
     };
-    let interrupted = bench::interruption()?;
+    let interrupted = interruption()?;
     let mut notes = Vec::new();
     let mut of_loop = plan(arguments, vec![cpu], &mut notes)?;
     let loads = Loads::start(&loads_of(arguments), &load_cpus(arguments, &of_loop, allowed))?;
@@ -130,9 +129,9 @@ fn with_machine<T>(arguments: &Latency, json: bool, measure: Measure<T>) -> Resu
     if !json {
         notes.iter().for_each(|note| tell_sentence(note));
     }
-    let mut progress = Progress::new(json);
-    let found = measure(&plan, &mut |step| progress.show(step));
-    progress.show_text("");
+    let progress = Progress::new(json);
+    let found = measure(&plan, &mut |step| progress.say(&told(step), "the results so far"));
+    progress.clear();
     let mut problems = Vec::new();
     let load = loads.map(|loads| {
         let (busy, failed) = loads.finish();
@@ -145,7 +144,7 @@ fn with_machine<T>(arguments: &Latency, json: bool, measure: Measure<T>) -> Resu
     }
     notes.extend(problems);
     let found = found.map_err(|error| match error.is_interruption() {
-        true => Failure::with_status("it was interrupted before there was a result", INTERRUPTED),
+        true => without_result(),
         false => Failure::new(error),
     })?;
     Ok(Measured {
@@ -174,8 +173,6 @@ fn traced_plan(
     interrupted: Arc<AtomicBool>,
     notes: &mut Vec<String>,
 ) -> Result<Plan, Failure> {
-    let piste = env::current_exe()
-        .map_err(|error| Failure::new(format!("cannot find the program piste: {}", reason(&error))))?;
     if is_in_memory(&env::temp_dir()) {
         notes.push(format!(
             "traces are written to {}, which is in memory and not on a disk; set TMPDIR to another folder",
@@ -188,7 +185,7 @@ fn traced_plan(
         false => (SUBBUF_BYTES, SUBBUF_COUNT),
     };
     Ok(Plan {
-        piste,
+        piste: own_program()?,
         arguments: ARGUMENTS,
         traced: traced(arguments, notes)?,
         rings: Rings {
@@ -319,38 +316,18 @@ fn check_options(arguments: &Latency) -> Result<(), Failure> {
     }
 }
 
-/// Where it is: on a terminal one line that is written over and over, otherwise nothing.
-struct Progress {
-    is_shown: bool,
-}
-
-impl Progress {
-    fn new(json: bool) -> Progress {
-        Progress {
-            is_shown: !json && stderr().is_terminal(),
-        }
-    }
-
-    fn show(&mut self, step: Step) {
-        let text = match step {
-            Step::Finding(tracer) => format!("preparing {}", tracer.name()),
-            Step::Round { round, traced } => format!("round {round} of {ROUNDS}: {}", report::name(traced)),
-            Step::Probe {
-                number,
-                traced,
-                rate_hz,
-            } => {
-                let rate = rate_hz.map_or("as fast as possible".into(), |rate_hz| report::rate(rate_hz as f64));
-                format!("{}, probe {number}: {rate}", report::name(traced))
-            }
-        };
-        self.show_text(&format!("{text}; Ctrl-C ends it with the results so far"));
-    }
-
-    fn show_text(&mut self, text: &str) {
-        if self.is_shown {
-            // A terminal that is gone ends nothing.
-            let _ = write!(stderr(), "\r\x1b[K{text}");
+/// Where it is.
+fn told(step: Step) -> String {
+    match step {
+        Step::Finding(tracer) => format!("preparing {}", tracer.name()),
+        Step::Round { round, traced } => format!("round {round} of {ROUNDS}: {}", report::name(traced)),
+        Step::Probe {
+            number,
+            traced,
+            rate_hz,
+        } => {
+            let rate = rate_hz.map_or("as fast as possible".into(), |rate_hz| report::rate(rate_hz as f64));
+            format!("{}, probe {number}: {rate}", report::name(traced))
         }
     }
 }

@@ -242,10 +242,10 @@ fn memory(row: &events::Row) -> &'static str {
 fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Disturbed => "disturbed",
-        Kind::First => "first of the thread",
+        Kind::First => "new thread",
         Kind::PageFault => "page fault",
-        Kind::SubBuffer => "first of a sub-buffer",
-        Kind::Migrated => "first on another CPU",
+        Kind::SubBuffer => "new sub-buffer",
+        Kind::Migrated => "new CPU",
         Kind::Ordinary => "ordinary",
     }
 }
