@@ -4,8 +4,9 @@
 //!
 //! Between two events, the loop waits until the next one is due, and moves to the other CPU and back from time to time.
 //!
-//! An event that took much longer than the quickest one is looked at, as a gap of the tight loop is (spin.rs): was it interrupted? Page faults are
-//! looked for sooner, because one may be quick, and so is asking the kernel for them. Nothing is known of quick events, and nothing happened in them.
+//! An event that took longer than the quickest one by as much as an interrupt takes is looked at, as a gap of the tight loop is (spin.rs): was it
+//! interrupted? Page faults are looked for sooner, because one may be quick, and so is asking the kernel for them. Reading the kernel's counters leaves
+//! its traces in the caches, so the event after that is marked.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -24,9 +25,9 @@ const FAULT_ABOVE: Duration = Duration::from_nanos(150);
 /// So many events at the beginning may all have had one: the quickest event has not come yet.
 const FIRST_EVENTS: usize = 100;
 
-/// What an event is measured on.
-pub(crate) struct Seat<W> {
-    /// The CPU.
+/// A CPU on which events are measured.
+pub(crate) struct MeasuredCpu<W> {
+    /// Which one.
     pub(crate) cpu: u32,
     /// Whoever knows what happens there.
     pub(crate) watch: W,
@@ -37,7 +38,7 @@ pub(crate) struct Seat<W> {
 pub(crate) struct Limits {
     /// Events at most.
     pub(crate) events: usize,
-    /// From this many ticks on, and twice the quickest event, it is looked at what happened.
+    /// An event that took so many ticks longer than the quickest one is looked at.
     pub(crate) look_above: u64,
     /// After so many events the thread moves to another CPU, for one event.
     pub(crate) move_every: usize,
@@ -54,6 +55,8 @@ pub(crate) struct Samples {
     pub(crate) faulted: Vec<u32>,
     /// Of the first ones after the thread came to a CPU.
     pub(crate) moved: Vec<u32>,
+    /// Of those that may have been slower because the kernel's counters were read just before.
+    pub(crate) after_look: Vec<u32>,
 }
 
 impl Samples {
@@ -69,6 +72,7 @@ impl Samples {
             disturbed: filled(),
             faulted: filled(),
             moved: filled(),
+            after_look: filled(),
         }
     }
 }
@@ -80,7 +84,7 @@ pub(crate) struct Single<'s, C, E, P, W, F, M> {
     pub(crate) event: &'s mut E,
     pub(crate) pace: &'s mut P,
     /// The CPU of the events, and one to move to; or only the first.
-    pub(crate) seats: &'s mut [Seat<W>],
+    pub(crate) cpus: &'s mut [MeasuredCpu<W>],
     /// How many page faults the thread has had.
     pub(crate) faults: F,
     /// Moves the thread to a CPU.
@@ -97,59 +101,74 @@ impl<C: Counter, E: Event, P: Pace, W: Watch, F: FnMut() -> u64, M: FnMut(u32) -
     /// The thread cannot be moved.
     pub(crate) fn run(&mut self, limits: &Limits, mut samples: Samples) -> io::Result<Samples> {
         let fault_above = self.clock.ticks(FAULT_ABOVE);
-        let (mut seat, mut quickest) = (0, u64::MAX);
-        self.seats[seat].watch.look();
+        let (mut place, mut quickest) = (0, u64::MAX);
+        self.cpus[place].watch.look();
         let mut faults = (self.faults)();
-        let begin = self.counter.read();
-        self.pace.begin(begin);
+        let mut last = self.counter.read();
+        self.pace.begin(last);
+        let mut is_after_look = true;
         for number in 0..limits.events {
-            let next = seat_of(number, limits.move_every, self.seats.len());
-            if next != seat {
-                seat = next;
-                (self.go)(self.seats[seat].cpu)?;
-                // Coming here took switches and interrupts, which are none of the event.
-                self.seats[seat].watch.look();
-                faults = (self.faults)();
+            let next = place_of(number, limits.move_every, self.cpus.len());
+            let has_moved = next != place;
+            if has_moved {
+                place = next;
+                (self.go)(self.cpus[place].cpu)?;
                 samples.moved.push(number as u32);
             }
-            if number < FIRST_EVENTS {
-                // What the loop itself touches for the first time is none of the event.
-                faults = (self.faults)();
+            let is_early = number < FIRST_EVENTS;
+            let mut before = self.counter.read();
+            // Whatever came on the way here is not part of the event.
+            if has_moved || before.wrapping_sub(last) >= limits.look_above {
+                self.cpus[place].watch.look();
+                is_after_look = true;
             }
-            let before = self.counter.read();
+            if is_early || is_after_look {
+                faults = (self.faults)();
+                before = self.counter.read();
+            }
             self.event.record();
             let after = self.counter.read();
             let ticks = after.wrapping_sub(before);
             samples.ticks.push(u32::try_from(ticks).unwrap_or(u32::MAX));
             quickest = quickest.min(ticks);
-            if number < FIRST_EVENTS || ticks - quickest >= fault_above {
+            if is_early || is_after_look {
+                samples.after_look.push(number as u32);
+            }
+            is_after_look = false;
+            if is_early || ticks - quickest >= fault_above {
                 let faults_before = std::mem::replace(&mut faults, (self.faults)());
                 if faults != faults_before {
                     samples.faulted.push(number as u32);
                 }
                 // The first one is the quickest so far, and slow nevertheless.
-                if number == 0 || ticks >= limits.look_above + 2 * quickest {
-                    if is_disturbance(&self.seats[seat].watch.look()) {
+                if number == 0 || ticks - quickest >= limits.look_above {
+                    if is_disturbance(&self.cpus[place].watch.look()) {
                         samples.disturbed.push(number as u32);
                     }
-                    faults = (self.faults)();
+                    is_after_look = true;
                 }
             }
             // Relaxed: nothing else is said by it.
             if self.stop.load(Relaxed) {
                 break;
             }
-            let now = self.counter.read();
-            self.pace
-                .wait(now, u64::MAX, self.counter, &mut self.seats[seat].watch, self.stop);
+            let blind_ticks = self.pace.blind_ticks();
+            let watch = &mut self.cpus[place].watch;
+            last = self.counter.read();
+            if !is_after_look && last.wrapping_sub(after) >= limits.look_above {
+                watch.look();
+                is_after_look = true;
+            }
+            last = self.pace.wait(last, u64::MAX, self.counter, watch, self.stop);
+            is_after_look |= self.pace.blind_ticks() != blind_ticks;
         }
         Ok(samples)
     }
 }
 
-/// Which of the seats an event is measured on.
-fn seat_of(number: usize, move_every: usize, seats: usize) -> usize {
-    usize::from(seats > 1 && number > 0 && number.is_multiple_of(move_every))
+/// Which of the CPUs an event is measured on.
+fn place_of(number: usize, move_every: usize, cpus: usize) -> usize {
+    usize::from(cpus > 1 && number > 0 && number.is_multiple_of(move_every))
 }
 
 /// Whether something took the CPU away.
@@ -159,30 +178,36 @@ fn is_disturbance(seen: &Seen) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::event::NoEvent;
     use crate::pace::Unpaced;
 
-    /// A clock that advances by 1 at each reading, except for events of given lengths.
-    struct Lengths {
-        now: u64,
-        reading: usize,
+    /// A clock that advances by 1 at each reading.
+    struct Ticking<'t>(&'t Cell<u64>);
+
+    impl Counter for Ticking<'_> {
+        fn read(&mut self) -> u64 {
+            self.0.set(self.0.get() + 1);
+            self.0.get()
+        }
+    }
+
+    /// Events that take as long as they are said to, with the reading after them.
+    struct Lengths<'t> {
+        now: &'t Cell<u64>,
         lengths: VecDeque<u64>,
     }
 
-    impl Counter for Lengths {
-        fn read(&mut self) -> u64 {
-            // The first reading is that before the loop; each event has three, of which the second one is after it.
-            let is_after = self.reading % 3 == 2;
-            self.reading += 1;
-            self.now += if is_after {
-                self.lengths.pop_front().unwrap_or(10)
-            } else {
-                1
-            };
-            self.now
+    impl Event for Lengths<'_> {
+        fn record(&mut self) {
+            let ticks = self.lengths.pop_front().unwrap_or(10);
+            self.now.set(self.now.get() + ticks - 1);
+        }
+
+        fn count(&self) -> u64 {
+            0
         }
     }
 
@@ -202,8 +227,8 @@ mod tests {
         }
     }
 
-    fn seat(cpu: u32, at: &[u32]) -> Seat<Interrupts> {
-        Seat {
+    fn measured_cpu(cpu: u32, at: &[u32]) -> MeasuredCpu<Interrupts> {
+        MeasuredCpu {
             cpu,
             watch: Interrupts {
                 looks: 0,
@@ -213,20 +238,25 @@ mod tests {
     }
 
     /// Events of these lengths; `faults` has the number of page faults at each question.
-    fn run(lengths: &[u64], seats: &mut [Seat<Interrupts>], faults: &[u64], limits: &Limits) -> (Samples, Vec<u32>) {
+    fn run(
+        lengths: &[u64],
+        cpus: &mut [MeasuredCpu<Interrupts>],
+        faults: &[u64],
+        limits: &Limits,
+    ) -> (Samples, Vec<u32>) {
+        let now = Cell::new(0);
         let mut went = Vec::new();
         let mut faults = faults.iter().copied();
         let mut last = 0;
         let mut single = Single {
             clock: &Clock::MONOTONIC,
-            counter: &mut Lengths {
-                now: 0,
-                reading: 0,
+            counter: &mut Ticking(&now),
+            event: &mut Lengths {
+                now: &now,
                 lengths: lengths.iter().copied().collect(),
             },
-            event: &mut NoEvent,
             pace: &mut Unpaced,
-            seats,
+            cpus,
             faults: || {
                 last = faults.next().unwrap_or(last);
                 last
@@ -251,18 +281,19 @@ mod tests {
             move_every: 1000,
         };
         let mut lengths = vec![10; 106];
-        (lengths[102], lengths[103], lengths[104], lengths[105]) = (159, 160, 519, 520);
-        // After the look before the loop, the first event takes one, and then only the last one.
-        let mut seats = [seat(3, &[1, 2, 3])];
-        // One question before the loop, two for each of the first events, one after the look, then one for 103 and one for 104.
-        let faults: Vec<u64> = [vec![5; 202], vec![6, 7]].concat();
-        let (samples, went) = run(&lengths, &mut seats, &faults, &limits);
+        (lengths[102], lengths[103], lengths[104]) = (159, 160, 510);
+        // After the look before the loop, the first event takes one, and then only number 104.
+        let mut cpus = [measured_cpu(3, &[1, 2, 3])];
+        // One question before the loop, two for each of the first events, then one for 103, one for 104 and one after its look.
+        let faults: Vec<u64> = [vec![5; 201], vec![6, 7, 8]].concat();
+        let (samples, went) = run(&lengths, &mut cpus, &faults, &limits);
         assert_eq!(
             samples.ticks,
             lengths.iter().map(|ticks| *ticks as u32).collect::<Vec<_>>()
         );
-        assert_eq!((samples.faulted, samples.disturbed), (vec![103, 104], vec![0, 105]));
-        assert_eq!((samples.moved, went), (vec![], vec![]));
+        assert_eq!((samples.faulted, samples.disturbed), (vec![103, 104], vec![0, 104]));
+        let after_look: Vec<u32> = (0..100).chain([105]).collect();
+        assert_eq!((samples.moved, samples.after_look, went), (vec![], after_look, vec![]));
     }
 
     #[test]
@@ -272,7 +303,7 @@ mod tests {
             look_above: 500,
             move_every: 3,
         };
-        let (samples, went) = run(&[], &mut [seat(1, &[]), seat(0, &[])], &[], &limits);
+        let (samples, went) = run(&[], &mut [measured_cpu(1, &[]), measured_cpu(0, &[])], &[], &limits);
         assert_eq!(samples.moved, [3, 4, 6, 7]);
         assert_eq!(went, [0, 1, 0, 1]);
     }

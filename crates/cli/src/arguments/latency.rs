@@ -39,10 +39,10 @@ pub(crate) struct Latency {
     /// Scheduling policy: other, fifo:PRIORITY, rr:PRIORITY, deadline or deadline:RUNTIME/PERIOD [default: other; wakeup: fifo:80 if allowed]
     #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
     pub(crate) policy: Option<PolicyChoice>,
-    /// Stop after this time [default: 10s; no limit with --loops, or if --threshold stops it]
+    /// Stop after this time [default: 10s; no limit with --loops, or if --threshold stops it; not for event]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(crate) duration: Option<Duration>,
-    /// Stop each thread after COUNT loops [default: event: 1000000]
+    /// Stop each thread after COUNT loops; event: record COUNT events in all rounds [default: event: 1000000]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) loops: Option<u64>,
     /// Do not count the first COUNT loops [default: 5]
@@ -78,17 +78,17 @@ pub(crate) struct Latency {
     /// npt, event: record events with each of these tracers, and compare them [default: none; event: none,piste]
     #[arg(long, value_enum, value_name = "TRACERS", value_delimiter = ',')]
     pub(crate) tracer: Vec<TracerOption>,
-    /// With --tracer, how the tracer's consumer learns of events [default: timer]
-    #[arg(long, value_enum, value_name = "READERS", value_delimiter = ',', requires = "tracer")]
+    /// With tracers, how the tracer's consumer learns of events [default: timer]
+    #[arg(long, value_enum, value_name = "READERS", value_delimiter = ',')]
     pub(crate) reader: Vec<ReaderOption>,
     /// With --tracer, give each event fields of this many bytes [default: 4]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=4096), requires = "tracer")]
     pub(crate) payload: Option<u32>,
-    /// With --tracer, size of a sub-buffer, a power of two: 64K, 1M [default: 1M; event: 64K]
-    #[arg(long, value_name = "SIZE", value_parser = parse_subbuf_size, requires = "tracer")]
+    /// With tracers, size of a sub-buffer, a power of two: 64K, 1M [default: 1M; event: 64K]
+    #[arg(long, value_name = "SIZE", value_parser = parse_subbuf_size)]
     pub(crate) subbuf_size: Option<u64>,
-    /// With --tracer, number of sub-buffers in each ring, a power of two [default: 8; event: 16]
-    #[arg(long, value_name = "N", value_parser = parse_subbuf_count, requires = "tracer")]
+    /// With tracers, number of sub-buffers in each ring, a power of two [default: 8; event: 16]
+    #[arg(long, value_name = "N", value_parser = parse_subbuf_count)]
     pub(crate) num_subbuf: Option<u32>,
     /// With --tracer, search for the highest rate of events at which none is lost
     #[arg(long, requires = "tracer")]

@@ -14,7 +14,7 @@ mod picture;
 mod report;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use piste_bench::peers::{PAYLOAD_BYTES, PEERS};
 use piste_bench::report::{FORMAT, Group};
@@ -79,19 +79,22 @@ pub(crate) fn bench(arguments: &Bench, json: bool) -> Result<(), Failure> {
         },
         json,
     )?;
-    for (path, file) in outputs {
+    let write = |(path, file): (&PathBuf, ResultFile)| {
         file.write(&match ending(path).as_deref() {
             Some("csv") => csv::text(&measured)?,
             Some("html" | "htm") => page::page(&measured),
             Some("md") => report::text(&measured, Form::Markdown),
             _ => json_text(&measured)?,
-        })?;
-    }
+        })
+    };
+    // A disk that is full keeps no other file from being written.
+    let written: Vec<Result<(), Failure>> = outputs.into_iter().map(write).collect();
     match (json, arguments.csv) {
         (true, _) => page.show_json(&measured)?,
         (_, true) => page.show(&csv::text(&measured)?)?,
         _ => page.show_sentences(&report::text(&measured, Form::Terminal(page.width())))?,
     }
+    written.into_iter().collect::<Result<(), Failure>>()?;
     verdict(&measured)
 }
 

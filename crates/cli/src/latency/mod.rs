@@ -405,15 +405,28 @@ fn check_options(arguments: &Latency, json: bool) -> Result<(), Failure> {
     if arguments.from.is_some() && arguments.kind != LoopKind::Wakeup {
         return only("--from", "wakeup");
     }
+    let rings = [
+        ("--reader", !arguments.reader.is_empty()),
+        ("--subbuf-size", arguments.subbuf_size.is_some()),
+        ("--num-subbuf", arguments.num_subbuf.is_some()),
+    ];
     let with_tracers = [
         ("--max-rate", arguments.max_rate.is_some()),
         ("--tracer", !arguments.tracer.is_empty()),
     ];
+    let with_tracers = [&with_tracers[..], &rings].concat();
     if let Some((option, _)) = with_tracers
         .iter()
         .find(|(_, is_given)| *is_given && !matches!(arguments.kind, LoopKind::Npt | LoopKind::Event))
     {
         return only(option, "npt or event");
+    }
+    if let Some((option, _)) = rings
+        .iter()
+        .find(|(_, is_given)| *is_given && arguments.kind == LoopKind::Npt && arguments.tracer.is_empty())
+    {
+        let sentence = format!("{option} needs a tracer whose events are recorded: name one with --tracer");
+        return Err(Failure::with_status(sentence, USAGE));
     }
     let of_programs = [
         ("--event", arguments.event.is_some()),

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use piste_latency::load::is_in_memory;
 use piste_latency::preflight::{Check, check};
+use piste_latency::traced::events::EVENTS_MAX;
 use piste_latency::traced::{
     self, Error, KernelEvents, Plan, ROUNDS, Reader, Rings, Step, Traced, Tracer, events, rates, serve,
 };
@@ -76,11 +77,27 @@ pub(super) fn is_wanted(arguments: &Latency) -> bool {
 pub(super) fn measure(arguments: &Latency, json: bool) -> Result<(), Failure> {
     check_options(arguments)?;
     if arguments.kind == LoopKind::Event {
-        return show(arguments, json, events::measure, answer::events, report::events);
+        return show(
+            arguments,
+            json,
+            events::measure,
+            answer::events,
+            report::events,
+            |found| &found.notes,
+        );
     }
     match arguments.find_rate {
-        false => show(arguments, json, traced::measure, answer::table, report::table),
-        true => show(arguments, json, rates::find, answer::rates, report::rates),
+        false => show(
+            arguments,
+            json,
+            traced::measure,
+            answer::table,
+            report::table,
+            |found| &found.notes,
+        ),
+        true => show(arguments, json, rates::find, answer::rates, report::rates, |found| {
+            &found.notes
+        }),
     }
 }
 
@@ -91,12 +108,16 @@ fn show<T>(
     measure: Measure<T>,
     answer: fn(&Measured<T>) -> Value,
     report: fn(&Measured<T>, Width) -> String,
+    notes: fn(&T) -> &[String],
 ) -> Result<(), Failure> {
     let page = Page::new(&arguments.page);
     let measured = with_machine(arguments, json, measure)?;
     match json {
         true => page.show_json(&answer(&measured)),
-        false => page.show_sentences(&report(&measured, page.width())),
+        false => {
+            notes(&measured.found).iter().for_each(|note| tell_sentence(note));
+            page.show_sentences(&report(&measured, page.width()))
+        }
     }
 }
 
@@ -204,7 +225,7 @@ fn traced_plan(
         duration: match arguments.find_rate {
             true => Some(arguments.duration.unwrap_or(PROBE_DURATION)),
             // So many events take as long as they take.
-            false if is_of_events => arguments.duration,
+            false if is_of_events => None,
             false => of_loop.duration,
         },
         loops: of_loop.loops,
@@ -273,13 +294,14 @@ fn check_options(arguments: &Latency) -> Result<(), Failure> {
     ];
     if let Some((option, _)) = others.iter().find(|(_, is_given)| *is_given) {
         return usage(format!(
-            "{option} does not work with tracers, which are compared in a table"
+            "{option} does not work with loops whose events are recorded; tracers are compared in a table"
         ));
     }
     if arguments.cpus.as_ref().is_some_and(|list| list.0.len() > 1) {
-        return usage("with tracers, one loop runs; name one CPU with --cpus".into());
+        return usage("one loop runs whose events are recorded; name one CPU with --cpus".into());
     }
     if arguments.kind == LoopKind::Event {
+        let loops = arguments.loops.unwrap_or(0);
         let others = [
             (
                 "--payload",
@@ -292,9 +314,17 @@ fn check_options(arguments: &Latency) -> Result<(), Failure> {
                 "where the first event counts, too",
             ),
             ("--find-rate", arguments.find_rate, "which has one rate"),
+            (
+                "--duration",
+                arguments.duration.is_some(),
+                "which records as many events as --loops says",
+            ),
         ];
         return match others.iter().find(|(_, is_given, _)| *is_given) {
             Some((option, _, why)) => usage(format!("{option} does not work with the loop event, {why}")),
+            None if loops > EVENTS_MAX => usage(format!(
+                "the loop event keeps each time, so --loops is {EVENTS_MAX} at most"
+            )),
             None => Ok(()),
         };
     }

@@ -4,19 +4,18 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 use piste_bench::recording::Kept;
 
-use super::looper::{Measure, Singles};
+use super::looper::{Asked, Measure, Singles};
 use super::packets::first_events;
-use super::{COUNTED_EVENTS_MAX, Error, Part, Plan, ROUNDS, Step, Traced, Tracer, Tracers, is_set, recorders};
+use super::{COUNTED_EVENTS_MAX, Error, InRounds, Part, Plan, ROUNDS, Step, Traced, Tracer, in_rounds, is_set};
 use crate::tally::{Snapshot, Tally};
 
 /// Events of each tracer, unless another number is asked for.
 const EVENTS: u64 = 1_000_000;
-/// Events of a round at most: each is kept, and the trace is read.
-const EVENTS_MAX: u64 = COUNTED_EVENTS_MAX;
+/// No more can be asked for: each is kept, and the traces are read.
+pub const EVENTS_MAX: u64 = COUNTED_EVENTS_MAX * ROUNDS as u64;
 /// Events a second at most, unless another rate is asked for: slow enough for any consumer.
 const RATE_HZ: u64 = 1_000_000;
 /// After so many events the thread moves to another CPU for one.
@@ -30,13 +29,13 @@ pub enum Kind {
     /// Interrupted, or something else had the CPU meanwhile.
     Disturbed,
     /// The first event of the thread.
-    First,
+    NewThread,
     /// One with a page fault.
     PageFault,
     /// The first one of a sub-buffer.
-    SubBuffer,
+    NewSubBuffer,
     /// The first one after the thread came to another CPU.
-    Migrated,
+    NewCpu,
     /// Any other.
     Ordinary,
 }
@@ -45,10 +44,10 @@ impl Kind {
     /// All of them, in their order.
     pub const ALL: [Kind; 6] = [
         Kind::Disturbed,
-        Kind::First,
+        Kind::NewThread,
         Kind::PageFault,
-        Kind::SubBuffer,
-        Kind::Migrated,
+        Kind::NewSubBuffer,
+        Kind::NewCpu,
         Kind::Ordinary,
     ];
 }
@@ -58,7 +57,8 @@ impl Kind {
 pub struct Row {
     /// The tracer.
     pub traced: Traced,
-    /// Whether all memory of the process was locked before the tracer mapped its rings; absent if it maps none.
+    /// Whether all memory of the process was locked before the tracer mapped its rings; absent if it maps none. Where memory cannot be locked, it was
+    /// not.
     pub is_locked: Option<bool>,
     /// How many rounds there were.
     pub rounds: u32,
@@ -100,6 +100,9 @@ impl Row {
 
     fn add(&mut self, singles: &Singles, first_of_packets: &BTreeSet<u32>, kept: &Kept) {
         self.rounds += 1;
+        self.is_locked = self
+            .is_locked
+            .map(|is_locked| is_locked && singles.why_not_locked.is_none());
         for (sum, more) in self.by_kind.iter_mut().zip(by_kind(singles, first_of_packets)) {
             sum.merge(&more);
         }
@@ -123,55 +126,46 @@ pub struct Table {
     pub was_interrupted: bool,
 }
 
+impl InRounds for Row {
+    fn traced(&self) -> Traced {
+        self.traced
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds
+    }
+}
+
 /// Measures all tracers, in turn. `tell` is called before each step.
 ///
 /// # Errors
 /// A tracer is not there, or failed; or Ctrl-C came before there was a round.
 pub fn measure(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Table, Error> {
-    let recorders = recorders(plan)?;
-    let tracers = Tracers::find(plan, &recorders, tell)?;
     let rate_hz = plan.max_rate_hz.unwrap_or(RATE_HZ);
-    let events = events_of_round(plan, rate_hz);
+    let events = plan.loops.unwrap_or(EVENTS).div_ceil(ROUNDS.into());
     let mut rows: Vec<Row> = plan.traced.iter().flat_map(|traced| rows_of(*traced)).collect();
-    let mut notes = Vec::new();
-    for round in 1..=ROUNDS {
-        for row in &mut rows {
-            if is_set(&plan.interrupted) {
-                break;
-            }
-            let traced = row.traced;
-            tell(Step::Round { round, traced });
-            let part = Part {
-                // The tracer has as long to answer as the slowest needs.
-                duration: plan.duration,
-                loops: Some(events),
-                max_rate_hz: Some(rate_hz),
-                explains: true,
-                measure: Measure::Singles {
-                    events: usize::try_from(events).unwrap_or(usize::MAX),
-                    rate_hz,
-                    move_every: MOVE_EVERY,
-                    locks_memory: row.is_locked.unwrap_or(true),
-                },
-            };
-            let mut first_of_packets = BTreeSet::new();
-            let mut read = |trace: &Path| {
-                first_of_packets = first_events(trace)?;
-                Ok(())
-            };
-            match tracers.measure::<Singles>(traced, &part, &mut read) {
-                Ok((singles, kept)) => {
-                    row.add(&singles, &first_of_packets, &kept);
-                    notes.extend(singles.notes);
-                }
-                Err(error) if error.is_interruption() && round > 1 => break,
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    rows.retain(|row| row.rounds > 0);
-    notes.sort();
-    notes.dedup();
+    let notes = in_rounds(plan, &mut rows, tell, &mut |tracers, row| {
+        let part = Part {
+            duration: None,
+            loops: Some(events),
+            max_rate_hz: Some(rate_hz),
+            explains: true,
+            measure: Measure::Singles(Asked {
+                events: usize::try_from(events.min(COUNTED_EVENTS_MAX)).unwrap_or(usize::MAX),
+                rate_hz,
+                move_every: MOVE_EVERY,
+                locks_memory: row.is_locked.unwrap_or(true),
+            }),
+        };
+        let mut first_of_packets = BTreeSet::new();
+        let mut read = |trace: &Path| {
+            first_of_packets = first_events(trace)?;
+            Ok(())
+        };
+        let (singles, kept) = tracers.measure::<Singles>(row.traced, &part, &mut read)?;
+        row.add(&singles, &first_of_packets, &kept);
+        Ok(singles.why_not_locked.into_iter().collect())
+    })?;
     Ok(Table {
         rows,
         rate_hz,
@@ -189,39 +183,31 @@ fn rows_of(traced: Traced) -> Vec<Row> {
     memory.iter().map(|is_locked| Row::of(traced, *is_locked)).collect()
 }
 
-/// Events of each round: as many as are asked for, and as there is time for.
-fn events_of_round(plan: &Plan, rate_hz: u64) -> u64 {
-    let all = plan.loops.unwrap_or(match plan.duration {
-        Some(_) => u64::MAX,
-        None => EVENTS,
-    });
-    let in_time = |duration: Duration| (duration.as_secs_f64() * rate_hz as f64) as u64;
-    let all = all.min(plan.duration.map_or(u64::MAX, in_time));
-    all.div_ceil(ROUNDS.into()).clamp(1, EVENTS_MAX)
-}
-
-/// The events of each kind.
+/// The events of each kind. Those that reading the kernel's counters may have slowed down are not counted as ordinary ones, nor are the first ones.
 fn by_kind(singles: &Singles, first_of_packets: &BTreeSet<u32>) -> [Snapshot; Kind::ALL.len()] {
     let tallies = Kind::ALL.map(|_| Tally::new(SHORT_TICKS, 0));
     let samples = &singles.samples;
     let mut is_disturbed = Marked::new(&samples.disturbed);
     let mut has_fault = Marked::new(&samples.faulted);
     let mut has_moved = Marked::new(&samples.moved);
+    let mut is_after_look = Marked::new(&samples.after_look);
     for (number, ticks) in samples.ticks.iter().enumerate() {
         let number = number as u32;
         // Each is asked for each number.
-        let (is_disturbed, has_fault, has_moved) =
-            (is_disturbed.has(number), has_fault.has(number), has_moved.has(number));
+        let (is_disturbed, has_fault) = (is_disturbed.has(number), has_fault.has(number));
+        let (has_moved, is_after_look) = (has_moved.has(number), is_after_look.has(number));
         let kind = if is_disturbed {
             Kind::Disturbed
         } else if number == 0 {
-            Kind::First
+            Kind::NewThread
         } else if has_fault {
             Kind::PageFault
         } else if first_of_packets.contains(&number) {
-            Kind::SubBuffer
+            Kind::NewSubBuffer
         } else if has_moved {
-            Kind::Migrated
+            Kind::NewCpu
+        } else if is_after_look {
+            continue;
         } else {
             Kind::Ordinary
         };
@@ -257,13 +243,14 @@ mod tests {
     fn each_event_counts_once() {
         let singles = Singles {
             samples: Samples {
-                ticks: vec![900, 10, 5000, 700, 300, 60, 11, 6000],
+                ticks: vec![900, 10, 5000, 700, 300, 60, 11, 6000, 950],
                 disturbed: vec![2, 7],
                 faulted: vec![0, 3, 7],
                 moved: vec![2, 4, 5],
+                after_look: vec![0, 5, 8],
             },
             interrupts_counted: true,
-            notes: vec![],
+            why_not_locked: Some("nobody may".into()),
         };
         let mut row = Row::of(
             Traced {
@@ -281,6 +268,7 @@ mod tests {
             .collect();
         let expected = [(2, 6000.0), (1, 900.0), (1, 700.0), (1, 300.0), (1, 60.0), (2, 11.0)];
         assert_eq!(maxima, expected);
-        assert_eq!((row.worst(), row.events), (Some((Kind::First, 900)), 8));
+        assert_eq!((row.worst(), row.events), (Some((Kind::NewThread, 900)), 9));
+        assert_eq!(row.is_locked, Some(false));
     }
 }

@@ -20,7 +20,7 @@ use crate::pace::Paced;
 use crate::policy::Policy;
 use crate::preflight::is_virtual;
 use crate::run::{Loop, Plan, Running, lock_memory, place};
-use crate::single::{Limits, Samples, Seat, Single};
+use crate::single::{Limits, MeasuredCpu, Samples, Single};
 use crate::spin::{Cause, Gaps, look_above};
 use crate::system::thread_counters;
 use crate::tally::Snapshot;
@@ -35,16 +35,20 @@ pub(super) enum Measure {
     /// The tight loop with an event in each turn.
     Turns,
     /// Events one at a time.
-    Singles {
-        /// How many.
-        events: usize,
-        /// How many start a second, at most.
-        rate_hz: u64,
-        /// After so many, the thread moves to another CPU for one event.
-        move_every: usize,
-        /// Whether all memory is locked before the event is loaded.
-        locks_memory: bool,
-    },
+    Singles(Asked),
+}
+
+/// Which single events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Asked {
+    /// How many.
+    pub(super) events: usize,
+    /// How many start a second, at most.
+    pub(super) rate_hz: u64,
+    /// After so many, the thread moves to another CPU for one event.
+    pub(super) move_every: usize,
+    /// Whether all memory is locked before the event is loaded.
+    pub(super) locks_memory: bool,
 }
 
 /// What is to be measured.
@@ -93,7 +97,8 @@ pub(super) struct Turns {
 pub(super) struct Singles {
     pub(super) samples: Samples,
     pub(super) interrupts_counted: bool,
-    pub(super) notes: Vec<String>,
+    /// Why memory is not locked although it was to be.
+    pub(super) why_not_locked: Option<String>,
 }
 
 /// What a process can answer.
@@ -138,7 +143,7 @@ pub fn serve() {
     let answer = match request {
         Some(request) => match request.measure {
             Measure::Turns => line_of(&turns(request, &has_ended)),
-            Measure::Singles { .. } => line_of(&singles(request, &has_ended)),
+            Measure::Singles(asked) => line_of(&singles(request, asked, &has_ended)),
         },
         None => line_of(&Err::<(), _>(
             "the process of the loop was asked what it does not understand",
@@ -207,20 +212,11 @@ fn plan(request: Request, event: Option<LoadedEvent>) -> Plan {
     }
 }
 
-fn singles(request: Request, has_ended: &AtomicBool) -> Result<Singles, String> {
-    let Measure::Singles {
-        events,
-        rate_hz,
-        move_every,
-        locks_memory,
-    } = request.measure
-    else {
-        unreachable!("it is asked for single events")
-    };
+fn singles(request: Request, asked: Asked, has_ended: &AtomicBool) -> Result<Singles, String> {
     // Before the tracer maps its rings, which are then in memory from the beginning.
-    let notes: Vec<String> = match locks_memory {
-        true => lock_memory().err().into_iter().collect(),
-        false => Vec::new(),
+    let why_not_locked = match asked.locks_memory {
+        true => lock_memory().err(),
+        false => None,
     };
     let event = prepare(&request)?;
     // Nothing leaves an isolated CPU, and the kernel moves no thread with deadlines.
@@ -233,9 +229,7 @@ fn singles(request: Request, has_ended: &AtomicBool) -> Result<Singles, String> 
             let one_after_another = OneAfterAnother {
                 plan: &plan,
                 away,
-                events,
-                rate_hz,
-                move_every,
+                asked,
                 stop: has_ended,
             };
             match plan.clock.kind {
@@ -253,7 +247,7 @@ fn singles(request: Request, has_ended: &AtomicBool) -> Result<Singles, String> 
     samples.map(|(samples, interrupts_counted)| Singles {
         samples,
         interrupts_counted,
-        notes,
+        why_not_locked,
     })
 }
 
@@ -262,9 +256,7 @@ struct OneAfterAnother<'p> {
     plan: &'p Plan,
     /// Where the thread moves to.
     away: Option<u32>,
-    events: usize,
-    rate_hz: u64,
-    move_every: usize,
+    asked: Asked,
     stop: &'p AtomicBool,
 }
 
@@ -279,30 +271,31 @@ impl OneAfterAnother<'_> {
     fn run_with(&self, counter: &mut impl Counter, event: &mut impl Event) -> Result<(Samples, bool), String> {
         let plan = self.plan;
         let is_virtual = is_virtual(&plan.root);
-        let seat = |cpu| Seat {
+        let measured_cpu = |cpu| MeasuredCpu {
             cpu,
             watch: Witness::new(cpu, &plan.root, is_virtual),
         };
-        let mut seats: Vec<Seat<Witness>> = plan.cpus.iter().copied().chain(self.away).map(seat).collect();
+        let cpus = plan.cpus.iter().copied().chain(self.away);
+        let mut cpus: Vec<MeasuredCpu<Witness>> = cpus.map(measured_cpu).collect();
         let look_above = look_above(counter, &plan.clock);
         let limits = Limits {
-            events: self.events,
+            events: self.asked.events,
             look_above,
-            move_every: self.move_every,
+            move_every: self.asked.move_every,
         };
         let mut single = Single {
             clock: &plan.clock,
             counter,
             event,
-            pace: &mut Paced::new(self.rate_hz, &plan.clock, look_above),
-            seats: &mut seats,
+            pace: &mut Paced::new(self.asked.rate_hz, &plan.clock, look_above),
+            cpus: &mut cpus,
             faults: || thread_counters().page_faults,
             go: |cpu| cpus::pin(&[cpu]),
             stop: self.stop,
         };
-        let samples = single.run(&limits, Samples::with_room(self.events));
+        let samples = single.run(&limits, Samples::with_room(self.asked.events));
         let samples = samples.map_err(|error| format!("cannot move the loop to another CPU: {}", reason(&error)))?;
-        let interrupts_counted = seats.iter().all(|seat| !seat.watch.interrupt_names().is_empty());
+        let interrupts_counted = cpus.iter().all(|one| !one.watch.interrupt_names().is_empty());
         Ok((samples, interrupts_counted))
     }
 }

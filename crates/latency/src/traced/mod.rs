@@ -246,10 +246,6 @@ pub enum Step {
 /// # Errors
 /// A tracer is not there, or failed; or Ctrl-C came before there was a round.
 pub fn measure(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Table, Error> {
-    let recorders = recorders(plan)?;
-    let tracers = Tracers::find(plan, &recorders, tell)?;
-    let mut rows: Vec<Row> = plan.traced.iter().copied().map(Row::of).collect();
-    let mut notes = Vec::new();
     let part = Part {
         duration: plan.duration.map(|duration| duration / ROUNDS),
         loops: plan.loops.map(|loops| loops.div_ceil(ROUNDS.into())),
@@ -257,31 +253,67 @@ pub fn measure(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Table, Error> 
         explains: true,
         measure: Measure::Turns,
     };
-    for round in 1..=ROUNDS {
-        for row in &mut rows {
-            if is_set(&plan.interrupted) {
-                break;
-            }
-            let traced = row.traced;
-            tell(Step::Round { round, traced });
-            match tracers.measure::<Turns>(traced, &part, &mut |_| Ok(())) {
-                Ok((turns, kept)) => {
-                    row.add(&turns, &kept);
-                    notes.extend(turns.notes);
-                }
-                Err(error) if error.is_interruption() && round > 1 => break,
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    rows.retain(|row| row.rounds > 0);
-    notes.sort();
-    notes.dedup();
+    let mut rows: Vec<Row> = plan.traced.iter().copied().map(Row::of).collect();
+    let notes = in_rounds(plan, &mut rows, tell, &mut |tracers, row| {
+        let (turns, kept) = tracers.measure::<Turns>(row.traced, &part, &mut |_| Ok(()))?;
+        row.add(&turns, &kept);
+        Ok(turns.notes)
+    })?;
     Ok(Table {
         rows,
         notes,
         was_interrupted: is_set(&plan.interrupted),
     })
+}
+
+/// What is measured in several rounds.
+trait InRounds {
+    fn traced(&self) -> Traced;
+    /// How many there were.
+    fn rounds(&self) -> u32;
+}
+
+impl InRounds for Row {
+    fn traced(&self) -> Traced {
+        self.traced
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds
+    }
+}
+
+/// Measures a round of something, and returns what could not be prepared.
+type OneRound<'r, R> = &'r mut dyn FnMut(&Tracers<'_>, &mut R) -> Result<Vec<String>, Error>;
+
+/// Measures all rows in turn, until Ctrl-C comes. Rows without a round are removed. Returns what could not be prepared.
+fn in_rounds<R: InRounds>(
+    plan: &Plan,
+    rows: &mut Vec<R>,
+    tell: &mut dyn FnMut(Step),
+    one: OneRound<'_, R>,
+) -> Result<Vec<String>, Error> {
+    let recorders = recorders(plan)?;
+    let tracers = Tracers::find(plan, &recorders, tell)?;
+    let mut notes = Vec::new();
+    'rounds: for round in 1..=ROUNDS {
+        for place in 0..rows.len() {
+            if is_set(&plan.interrupted) {
+                break 'rounds;
+            }
+            let traced = rows[place].traced();
+            tell(Step::Round { round, traced });
+            match one(&tracers, &mut rows[place]) {
+                Ok(more) => notes.extend(more),
+                Err(error) if error.is_interruption() && rows.iter().any(|row| row.rounds() > 0) => break 'rounds,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    rows.retain(|row| row.rounds() > 0);
+    notes.sort();
+    notes.dedup();
+    Ok(notes)
 }
 
 fn recorders(plan: &Plan) -> Result<Recorders, Error> {

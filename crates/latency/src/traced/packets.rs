@@ -10,6 +10,8 @@ use piste_ctf::read::walk::Visitor;
 use piste_reason::reason;
 use piste_trace::{Findings, Stream, StreamFile, open};
 
+/// The event's, in crates/bench/src/measured.
+const PROVIDER: &str = "bench:";
 /// Enough for the first event of a packet.
 const WINDOW_BYTES: usize = 4 << 10;
 
@@ -27,15 +29,18 @@ pub(super) fn first_events(trace: &Path) -> Result<BTreeSet<u32>, String> {
                 plan: &trace.plan,
                 index,
             };
-            for packet in 1..index.packets.len() {
+            let cannot_read = |why: &str| format!("cannot read {}: {why}", index.path.display());
+            for packet in (1..index.packets.len()).filter(|packet| !index.packets[*packet].is_empty) {
                 let mut stream = Stream::open(&file, packet..packet + 1, WINDOW_BYTES)
-                    .map_err(|error| format!("cannot read {}: {}", index.path.display(), reason(&error)))?;
-                let Some(event) = stream.next(&mut findings) else {
-                    continue;
-                };
+                    .map_err(|error| cannot_read(&reason(&error)))?;
+                let event = stream.next(&mut findings);
+                let event = event.ok_or_else(|| cannot_read("a packet is damaged"))?;
                 let mut number = Number(None);
-                let is_read = stream.visit(&event, Scope::Payload, &mut number);
-                numbers.extend(is_read.ok().and(number.0));
+                stream
+                    .visit(&event, Scope::Payload, &mut number)
+                    .map_err(|fault| cannot_read(&fault.to_string()))?;
+                let number = number.0.filter(|_| event.class.name.starts_with(PROVIDER));
+                numbers.insert(number.ok_or_else(|| cannot_read("it contains events that are not the loop's"))?);
             }
         }
     }

@@ -105,10 +105,10 @@ fn event_row(measured: &Measured<events::Table>, row: &events::Row) -> Value {
 fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Disturbed => "disturbed",
-        Kind::First => "first",
+        Kind::NewThread => "new_thread",
         Kind::PageFault => "page_fault",
-        Kind::SubBuffer => "subbuf",
-        Kind::Migrated => "migrated",
+        Kind::NewSubBuffer => "new_subbuf",
+        Kind::NewCpu => "new_cpu",
         Kind::Ordinary => "ordinary",
     }
 }

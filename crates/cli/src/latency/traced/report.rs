@@ -151,7 +151,7 @@ pub(super) fn events(measured: &Measured<events::Table>, width: Width) -> String
     text += &worst_events(measured, width);
     text += &format!("\n{}\n", styled(STRONG, "by kind"));
     text += &events_by_kind(measured, width);
-    let reason = "each time contains two readings of the clock; a row of the tracer none has only these";
+    let reason = "each time contains a reading of the clock, which is all that the tracer none has";
     text += &format!("{}\n", styled(FAINT, reason));
     if table.rows.iter().any(|row| !row.interrupts_counted) {
         text += "interrupts are not counted on this machine, so some ordinary events may have been interrupted\n";
@@ -168,7 +168,7 @@ fn worst_events(measured: &Measured<events::Table>, width: Width) -> String {
         ("LOST", Align::Right),
         ("USUAL", Align::Right),
         ("WORST", Align::Right),
-        ("WHICH WAS", Align::Left),
+        ("KIND OF WORST", Align::Left),
     ]);
     let clock = &measured.plan.clock;
     for row in &measured.found.rows {
@@ -242,10 +242,10 @@ fn memory(row: &events::Row) -> &'static str {
 fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Disturbed => "disturbed",
-        Kind::First => "new thread",
+        Kind::NewThread => "new thread",
         Kind::PageFault => "page fault",
-        Kind::SubBuffer => "new sub-buffer",
-        Kind::Migrated => "new CPU",
+        Kind::NewSubBuffer => "new sub-buffer",
+        Kind::NewCpu => "new CPU",
         Kind::Ordinary => "ordinary",
     }
 }
