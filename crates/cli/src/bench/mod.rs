@@ -210,7 +210,7 @@ impl Progress {
                 percent,
             } => {
                 let what = match group {
-                    Group::Events => "events of programs",
+                    Group::Events | Group::Steps => "events of programs",
                     Group::Calls => "system calls",
                 };
                 format!("{repetition} of {of}: {what}, {percent} %")
