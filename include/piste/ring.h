@@ -15,7 +15,7 @@
  *
  * Cost: the clock and one locked instruction, which overlap. The locked instruction waits for every older store, so nothing here may
  * spill to the stack: these functions take and return values, not pointers to structs, and what is used of a view is an operand of an
- * instruction. tests/programs/stepped.c counts the instructions.
+ * instruction. tests/programs/stepped.c counts the instructions. PISTE_END_AFTER() marks the ends of steps for `piste bench` (steps.h).
  */
 #ifndef PISTE_RING_H
 #define PISTE_RING_H
@@ -26,6 +26,7 @@
 #include "abi/protocol.h"
 #include "abi/ring.h"
 #include "atomic.h"
+#include "steps.h"
 #include "thread.h"
 
 /* Elsewhere, reading the clock is a call, and every event takes the general path. */
@@ -100,18 +101,21 @@ piste_reserve(const struct piste_thread_offsets *offsets, uint64_t views, size_t
 	 * CPU, so the CPU must be the same before and after. */
 	if (piste_unlikely(!piste_thread_word_is(cpu_offset, PISTE_POSITION_CPU(position))))
 		return space;
+	PISTE_END_AFTER(PISTE_STEP_LOOKUP);
 	__asm__ volatile("rdtsc\n\tshldl $5, %%eax, %%edx" : "=a"(ticks), "=d"(window));
 	if (piste_unlikely(!piste_thread_word_is(cpu_offset, PISTE_POSITION_CPU(position))))
 		return space;
 	/* R3, and whether the session records. */
 	if (piste_unlikely(window != piste_load_operand(&ring->window)))
 		return space;
+	PISTE_END_AFTER(PISTE_STEP_CLOCK);
 	/* Where no sub-buffer is open, or too little of it is left, the sum lies in the first units of one. */
 	if (piste_unlikely(((position + units - 1) & piste_load_operand(&view->subbuf_units_mask)) < units))
 		return space;
 	expected = position;
 	if (piste_unlikely(!piste_swap_if(&ring->position, &expected, position + units)))
 		return space;
+	PISTE_END_AFTER(PISTE_STEP_RESERVE);
 	header = ticks << PISTE_RECORD_ID_BITS | piste_load_operand(&view->id);
 	space.ring = ring;
 	space.view = view;
@@ -122,6 +126,7 @@ piste_reserve(const struct piste_thread_offsets *offsets, uint64_t views, size_t
 	__builtin_memcpy(space.cursor, &header, sizeof(header));
 	space.cursor += sizeof(header);
 	return space;
+	PISTE_WHERE_ENDED(space.units = units; return space;)
 }
 
 #else

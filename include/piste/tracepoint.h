@@ -27,6 +27,7 @@
 #include "fields.h"
 #include "map.h"
 #include "ring.h"
+#include "steps.h"
 
 /* PISTE_EVENT(provider, event, fields...) declares an event of 0 to 40 fields with level DEBUG_LINE. */
 #define PISTE_EVENT(...) PISTE_JOIN(PISTE_EVENT_, PISTE_SHAPE(__VA_ARGS__))(DEBUG_LINE, __VA_ARGS__)
@@ -158,18 +159,22 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 		const bool piste_for_filters = false;                                                                  \
 		uint64_t piste_nowrite_bytes = 0;                                                                      \
 		(void)piste_for_filters, (void)piste_nowrite_bytes;                                                    \
+		PISTE_END_AFTER(PISTE_STEP_CALLBACK);                                                                  \
 		measure if (piste_is_fast((uint64_t)0 add))                                                            \
 		{                                                                                                      \
 			struct piste_space piste_space =                                                               \
 			        piste_reserve(&piste_this_module.offsets, piste_views, (uint64_t)0 add);               \
 			uint8_t *piste_cursor = piste_space.cursor;                                                    \
 			if (piste_likely(piste_cursor)) {                                                              \
-				put piste_commit(piste_space);                                                         \
+				put PISTE_END_AFTER(PISTE_STEP_WRITE);                                                 \
+				piste_commit(piste_space);                                                             \
 				return;                                                                                \
 			}                                                                                              \
+			PISTE_RETURN_IF_ENDED(piste_space)                                                             \
 		}                                                                                                      \
 		PISTE_RECORD_ANYWHERE__##provider##__##event(arguments &PISTE_EVENT__##provider##__##event,            \
 		                                             __builtin_return_address(0));                             \
+		PISTE_WHERE_ENDED(return;)                                                                             \
 	}
 
 #define PISTE_RECORD_one(...) PISTE_ASSERT(0, "piste: write piste(provider, event, arguments...)")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be measured. Each peer is a file here: it finds the tracer, prepares it, and removes everything afterwards.
 //!
-//! There are two groups. *Events* of programs: each peer has a program of its own, whose tracer runs all the time, so that rounds of all peers take
-//! turns. *Calls*: one program calls the kernel, and each peer in turn records its calls for a few rounds, because tracing system calls slows
-//! down those of all programs.
+//! There are three groups. *Events* of programs: each peer has a program of its own, whose tracer runs all the time, so that rounds of all peers take
+//! turns. *Steps* of an event are measured in the same way. *Calls*: one program calls the kernel, and each peer in turn records its calls for a few
+//! rounds, because tracing system calls slows down those of all programs.
 
 mod attached;
 mod bpftrace;
@@ -14,6 +14,7 @@ mod perf;
 mod perf_probe;
 mod piste;
 mod piste_calls;
+mod piste_steps;
 mod preload;
 mod prototype;
 mod static_probe;
@@ -31,7 +32,7 @@ use crate::report::{Group, RowClock};
 use crate::workshop::{Sized, Workshop};
 
 /// All of them, in the order of the tables.
-pub static PEERS: [Peer; 15] = [
+pub static PEERS: [Peer; 16] = [
     floor::PEER,
     prototype::PEER,
     piste::PEER,
@@ -41,6 +42,7 @@ pub static PEERS: [Peer; 15] = [
     uprobe::PEER,
     perf_probe::PEER,
     preload::PEER,
+    piste_steps::PEER,
     untraced_calls::PEER,
     tracefs::PEER,
     piste_calls::PEER,

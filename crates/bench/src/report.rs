@@ -122,6 +122,8 @@ pub enum Group {
     Events,
     /// A system call that does nothing, with the events of its entry and its return.
     Calls,
+    /// A part of an event of a program: from its beginning to the end of a step.
+    Steps,
 }
 
 /// Which clock the time of an event is from.
@@ -172,6 +174,8 @@ pub struct Row {
     pub to_piste: Option<Estimate>,
     /// What a call takes more than an untraced one: the mean of the repetitions.
     pub added_ns: Option<f64>,
+    /// The step that the row ends with; absent if it is not in the group of steps.
+    pub step: Option<EventStep>,
     /// Measured events.
     pub events: u64,
     /// Rounds in which another thread took the CPU.
@@ -188,6 +192,17 @@ pub struct Row {
     pub recorded_events: Option<u64>,
     /// Of those that it should have recorded meanwhile, those that found no space.
     pub discarded_events: u64,
+}
+
+/// A step of an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventStep {
+    /// Its name.
+    pub name: String,
+    /// How much longer an event takes with it than if it ends before: the mean of the repetitions. Those of all steps add up to the time of the event.
+    /// Less than 0 if the two differ by less than they vary.
+    pub added_ns: Estimate,
 }
 
 /// Events that were measured alone. The clock's own time is in each.

@@ -310,12 +310,13 @@ impl<'p> Run<'p> {
     }
 }
 
-/// The rows of a peer that are measured: all if none is chosen. Beside those that are chosen, the ones that they are compared with.
+/// The rows of a peer that are measured: all if none is chosen. Beside those that are chosen, the ones that they are compared with: each step is
+/// compared with the one before, and is a part of all.
 fn chosen_rows(peer: &'static Peer, chosen: &[String]) -> Vec<&'static RowKind> {
     let is_chosen = |peer: &Peer, row: &RowKind| chosen.iter().any(|name| *name == peer.name || *name == row.name);
     let mut others = PEERS.iter().filter(|other| other.group == peer.group);
     let is_wanted = chosen.is_empty() || others.any(|other| other.rows.iter().any(|row| is_chosen(other, row)));
-    let is_compared = |row: &RowKind| [FLOOR, CALL].contains(&row.name);
+    let is_compared = |row: &RowKind| [FLOOR, CALL].contains(&row.name) || peer.group == Group::Steps;
     let rows = peer.rows.iter().filter(|_| is_wanted);
     rows.filter(|row| chosen.is_empty() || is_chosen(peer, row) || is_compared(row))
         .collect()
@@ -376,6 +377,8 @@ mod tests {
             chosen(&["trace_marker", "perf"]),
             ["floor", "trace_marker", "trace_marker_raw", "call", "perf"]
         );
+        assert_eq!(chosen(&["piste-clock"]), chosen(&["piste-steps"]));
+        assert_eq!(chosen(&["piste-clock"]).len(), 6);
         assert!(is_known("tracef") && is_known("lttng") && !is_known("lttn"));
     }
 }

@@ -50,6 +50,26 @@ pub(crate) fn estimate(repetitions: &[f64], confidence: f64) -> Estimate {
     logs.mean_within(freedom, logs.error2.sqrt(), confidence)
 }
 
+/// What repetitions say of a difference, which may be negative: their mean.
+pub(crate) fn difference(repetitions: &[f64], confidence: f64) -> Estimate {
+    let count = repetitions.len() as f64;
+    let mean = repetitions.iter().sum::<f64>() / count;
+    let squares: f64 = repetitions.iter().map(|value| (value - mean).powi(2)).sum();
+    let error = (squares / (count - 1.0) / count).sqrt();
+    let half = half_interval(count - 1.0, error, confidence);
+    Estimate {
+        value: mean,
+        low: half.map(|half| mean - half),
+        high: half.map(|half| mean + half),
+    }
+}
+
+/// Half of Student's interval; `None` without freedom, where there is no distribution.
+fn half_interval(freedom: f64, error: f64, confidence: f64) -> Option<f64> {
+    let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    Some(error * student.inverse_cdf(0.5 + confidence / 2.0))
+}
+
 /// How many times as much as the others the first ones are.
 pub(crate) fn ratio(above: &[f64], below: &[f64], confidence: f64) -> Estimate {
     let (above, below) = (Logs::of(above), Logs::of(below));
@@ -92,9 +112,7 @@ impl Logs {
     }
 
     fn mean_within(&self, freedom: f64, error: f64, confidence: f64) -> Estimate {
-        // No distribution: there is no freedom.
-        let student = StudentsT::new(0.0, 1.0, freedom).ok();
-        let half = student.map(|student| error * student.inverse_cdf(0.5 + confidence / 2.0));
+        let half = half_interval(freedom, error, confidence);
         Estimate {
             value: self.mean.exp(),
             low: half.map(|half| (self.mean - half).exp()),
@@ -130,6 +148,18 @@ mod tests {
         assert!(close(interval.high.expect("known"), (1.0 + half).exp()), "{interval:?}");
         let alone = estimate(&[3.0], 0.95);
         assert!(close(alone.value, 3.0) && alone.low.is_none(), "{alone:?}");
+    }
+
+    /// By hand: -1, 0, 4; mean 1, standard error sqrt(7/3), t(0.975; 2) = 4.3027.
+    #[test]
+    fn a_difference_may_be_negative() {
+        let interval = difference(&[-1.0, 0.0, 4.0], 0.95);
+        let half = 4.3027 * (7.0_f64 / 3.0).sqrt();
+        assert_eq!(interval.value, 1.0);
+        assert!(close(interval.low.expect("known"), 1.0 - half), "{interval:?}");
+        assert!(close(interval.high.expect("known"), 1.0 + half), "{interval:?}");
+        let alone = difference(&[-0.5], 0.95);
+        assert_eq!((alone.value, alone.low, alone.high), (-0.5, None, None));
     }
 
     /// With R: t.test(log(c(10,11,12,11)), log(c(20,21,19,22,20)), conf.level=0.95), exponentiated.

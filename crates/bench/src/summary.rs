@@ -7,11 +7,11 @@ use crate::error::Error;
 use crate::peers::{CALL, FLOOR, PISTE, PISTE_CALL, Peer, Recorded, RowKind};
 use crate::program::{About, Round, Sample};
 use crate::report::{
-    Absent, CONFIDENCE, Counters, Estimate, FORMAT, Failed, Group, Machine, Method, Percentile, Report, Row, RowClock,
-    SampleClock, Samples, State,
+    Absent, CONFIDENCE, Counters, Estimate, EventStep, FORMAT, Failed, Group, Machine, Method, Percentile, Report, Row,
+    RowClock, SampleClock, Samples, State,
 };
 use crate::run::{Kept, Load, Pass, Plan, quickest_ns};
-use crate::statistics::{estimate, median, percentile, sorted};
+use crate::statistics::{difference, estimate, median, percentile, sorted};
 
 /// Of single events.
 const PERCENTILES: [f64; 6] = [25.0, 50.0, 75.0, 95.0, 99.0, 99.9];
@@ -272,6 +272,7 @@ impl<'o> Figures<'o> {
             to_floor: self.to_floor(series),
             to_piste: self.to_piste(series),
             added_ns: added_ns.map(|added| rounded(mean(&added))),
+            step: self.step(series),
             events: self.kept(series).map(|kept| kept.round.events).sum(),
             preempted_rounds: self
                 .kept(series)
@@ -332,7 +333,7 @@ impl<'o> Figures<'o> {
 
     fn to_floor(&self, series: &Series) -> Option<Estimate> {
         match series.peer.group {
-            Group::Events => self.times_of(series, self.named(FLOOR, series.load)?),
+            Group::Events | Group::Steps => self.times_of(series, self.named(FLOOR, series.load)?),
             Group::Calls => {
                 let calls = self.repetitions(self.named(CALL, series.load)?, RowClock::Cpu);
                 quotients(&self.repetitions(series, series.kind.clock), &calls)
@@ -343,7 +344,7 @@ impl<'o> Figures<'o> {
     /// Of calls, how many times as much is added.
     fn to_piste(&self, series: &Series) -> Option<Estimate> {
         match series.peer.group {
-            Group::Events => self.times_of(series, self.named(PISTE, series.load)?),
+            Group::Events | Group::Steps => self.times_of(series, self.named(PISTE, series.load)?),
             Group::Calls => quotients(&self.added(series)?, &self.added(self.named(PISTE_CALL, series.load)?)?),
         }
     }
@@ -360,6 +361,36 @@ impl<'o> Figures<'o> {
             .map(|(repetition, with, without)| (repetition, with - without))
             .collect();
         (!added.is_empty()).then_some(added)
+    }
+
+    /// What the last step of a row adds to the row before. Each repetition has the difference of their medians, which come from the same passes, so that
+    /// all steps of a repetition add up to the whole event.
+    fn step(&self, series: &Series) -> Option<EventStep> {
+        if series.peer.group != Group::Steps {
+            return None;
+        }
+        let rows = series.peer.rows;
+        let place = rows.iter().position(|kind| kind.name == series.kind.name)?;
+        let until_here = self.repetitions(series, series.kind.clock);
+        let added = match place.checked_sub(1) {
+            None => values(&until_here),
+            Some(before) => {
+                let before = self.named(rows[before].name, series.load)?;
+                let until_before = self.repetitions(before, series.kind.clock);
+                joined(&until_here, &until_before)
+                    .map(|(_, with, without)| with - without)
+                    .collect()
+            }
+        };
+        let estimate = (!added.is_empty()).then(|| difference(&added, CONFIDENCE))?;
+        Some(EventStep {
+            name: series.kind.variant.to_owned(),
+            added_ns: Estimate {
+                value: rounded(estimate.value),
+                low: estimate.low.map(rounded),
+                high: estimate.high.map(rounded),
+            },
+        })
     }
 
     /// What was counted, for each event of the rounds in which it was counted.
@@ -622,6 +653,24 @@ mod tests {
         // By the wall clock, which the calls have, too.
         assert_eq!(row_of(&outcome, "strace").added_ns, Some(2.0 * 9000.0 - 200.0));
         assert_eq!(row_of(&outcome, "call").added_ns, None);
+    }
+
+    #[test]
+    fn steps_add_up_to_the_whole_event() {
+        let mut outcome = outcome(&[1.0; 6]);
+        // Two repetitions; in the second one, the third step seems to take less than nothing.
+        add(&mut outcome, "piste-callback", &[2, 1, 1, 1, 2, 2]);
+        add(&mut outcome, "piste-lookup", &[3, 3, 3, 4, 4, 4]);
+        add(&mut outcome, "piste-clock", &[9, 9, 99, 3, 3, 3]);
+        let step = |row: &str| row_of(&outcome, row).step.expect("it is one");
+        let added = ["piste-callback", "piste-lookup", "piste-clock"].map(|row| step(row).added_ns.value);
+        assert_eq!(added, [1.5, 2.0, 2.5]);
+        assert_eq!(step("piste-clock").name, "clock");
+        assert!(step("piste-clock").added_ns.low < Some(0.0));
+        // The row before was not measured.
+        add(&mut outcome, "piste-write", &[9; 6]);
+        add(&mut outcome, "floor", &[9; 6]);
+        assert!(row_of(&outcome, "piste-write").step.is_none() && row_of(&outcome, "floor").step.is_none());
     }
 
     #[test]

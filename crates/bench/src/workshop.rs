@@ -22,7 +22,7 @@ use crate::peers::PAYLOAD_BYTES;
 use crate::processes::{Patience, find, output_of};
 
 /// The measured programs, and what they have in common. bench/programs.py compiles some of them, too.
-const SOURCES: [(&str, &str); 20] = [
+const SOURCES: [(&str, &str); 28] = [
     ("rounds.h", include_str!("measured/rounds.h")),
     ("rounds.c", include_str!("measured/rounds.c")),
     ("counters.h", include_str!("measured/counters.h")),
@@ -31,6 +31,14 @@ const SOURCES: [(&str, &str); 20] = [
     ("floor.c", include_str!("measured/floor.c")),
     ("prototype.c", include_str!("measured/prototype.c")),
     ("piste.c", include_str!("measured/piste.c")),
+    ("steps.h", include_str!("measured/steps.h")),
+    ("steps.c", include_str!("measured/steps.c")),
+    ("step.h", include_str!("measured/step.h")),
+    ("step-callback.c", include_str!("measured/step-callback.c")),
+    ("step-lookup.c", include_str!("measured/step-lookup.c")),
+    ("step-clock.c", include_str!("measured/step-clock.c")),
+    ("step-reserve.c", include_str!("measured/step-reserve.c")),
+    ("step-write.c", include_str!("measured/step-write.c")),
     ("lttng.c", include_str!("measured/lttng.c")),
     ("lttng-event.h", include_str!("measured/lttng-event.h")),
     ("lttng-formatted.c", include_str!("measured/lttng-formatted.c")),

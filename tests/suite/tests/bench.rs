@@ -157,7 +157,9 @@ fn check_row(row: &Value) {
         "{row:#}"
     );
     let samples = &row["samples"];
-    if row["threads"] == 1 && row["processes"] == 1 {
+    if row["group"] == "steps" {
+        assert!(samples.is_null(), "{row:#}");
+    } else if row["threads"] == 1 && row["processes"] == 1 {
         let mut values = vec![number(&samples["min_ns"])];
         values.extend(
             samples["percentiles"]
@@ -212,6 +214,7 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         "trace_marker_raw",
         "malloc",
         "preload-malloc",
+        "piste-clock",
         "piste-call",
         "tracefs",
         "strace",
@@ -255,7 +258,7 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
     for at_once in ["threads", "processes"] {
         let with_two = rows.iter().filter(|row| row[at_once] == 2);
         assert!(
-            with_two.clone().count() > 10 && with_two.clone().all(|row| row["group"] == "events"),
+            with_two.clone().count() > 10 && with_two.clone().all(|row| row["group"] != "calls"),
             "{at_once}: {report:#}"
         );
     }
@@ -284,6 +287,53 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         "{report:#}"
     );
     bench.expect_nothing_left();
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_steps_of_an_event_add_up_to_it() {
+    const STEPS: [&str; 6] = ["callback", "lookup", "clock", "reserve", "write", "commit"];
+    let bench = Bench::new();
+    let page = bench.place.path("steps.html");
+    let finished = bench.run(&format!(
+        "--json bench --quick piste-clock --threads 1,2 -o {}",
+        text(&page)
+    ));
+    let report = parsed(finished.expect_success());
+    let rows = report["rows"].as_array().expect("a list");
+    rows.iter().for_each(check_row);
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number: {report:#}"));
+    for threads in [1, 2] {
+        // Each is compared with the one before, so all of them are measured.
+        let steps: Vec<&Value> = rows.iter().filter(|row| row["threads"] == threads).collect();
+        let names: Vec<&Value> = steps.iter().map(|row| &row["step"]["name"]).collect();
+        assert_eq!(names, STEPS, "{report:#}");
+        let added: f64 = steps.iter().map(|row| number(&row["step"]["added_ns"]["value"])).sum();
+        let whole = number(&steps[5]["time_ns"]["value"]);
+        assert!((added - whole).abs() < 0.01, "{report:#}");
+        let (whole, unfinished) = steps.split_last().expect("there are six");
+        assert!(whole["recorded_events"].as_u64() > Some(10), "{whole:#}");
+        for row in unfinished {
+            assert!(row["recorded_events"].is_null() && row["group"] == "steps", "{row:#}");
+        }
+    }
+    assert_eq!(rows.len(), 12, "{report:#}");
+    let page = fs::read_to_string(&page).expect("it is there");
+    for said in ["Steps of an event of Piste", "class=\"n5\"", "reserve, 2 threads"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    let shown = bench.run("bench --quick piste-steps --csv");
+    let steps: Vec<&str> = shown.expect_success().stdout.lines().collect();
+    assert!(
+        steps.len() == 7 && steps[0].contains(",step,step_added_ns,") && steps[3].contains(",clock,"),
+        "{shown}"
+    );
+    let shown = bench.run("bench --quick piste-steps");
+    let out = &shown.expect_success().stdout;
+    for said in ["nanoseconds for each step", "ADDED", "SO FAR", "callback", "commit"] {
+        assert!(out.contains(said), "{said}: {shown}");
+    }
+    assert!(!out.contains("ONE is a single event"), "{shown}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
-use piste_suite::{Running, Trace, Workplace, build_tree};
+use piste_suite::{Compilation, Running, Trace, Workplace, build_tree};
 
 /// Of gcc's code: other compilers' differs by a few.
 #[test]
@@ -34,6 +34,61 @@ fn an_event_of_fixed_size_takes_few_instructions() {
     assert!(counts["rejected"] <= 95, "{counts:?}");
     // The general path would be several times as long.
     assert_eq!(recording.events(), 3 * 200, "{counts:?}");
+}
+
+/// The events of `piste bench piste-steps`: each goes a step further than the one before, and none but the last, which is whole, is recorded.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn an_event_that_ends_early_has_done_what_comes_before() {
+    let place = Workplace::new();
+    let measured = "../../crates/bench/src/measured";
+    let mut sources = vec!["stepped_steps.c".to_owned(), format!("{measured}/steps.c")];
+    sources.extend(["callback", "lookup", "clock", "reserve", "write"].map(|step| format!("{measured}/step-{step}.c")));
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    let folder = build_tree::repository().join("crates/bench/src/measured");
+    let compilation = Compilation::of(&sources).with(format!("-I{}", folder.display()));
+    let program = place.compile(&compilation, "stepped_steps");
+    for event in ["unfinished", "whole"] {
+        let trace = place.path(event);
+        place.piste_succeeds(&["create", event, "--snapshot", "-o", trace.to_str().expect("UTF-8")]);
+        place.piste_succeeds(&["enable-channel", "-s", event, "-u", "steps", "--no-default-contexts"]);
+        place.piste_succeeds(&[
+            "enable-event",
+            "-s",
+            event,
+            "-u",
+            "-c",
+            "steps",
+            &format!("bench:{event}"),
+        ]);
+        place.piste_succeeds(&["start", event]);
+    }
+    let finished = place.run(program, &[]);
+    let lines = finished.expect_silent_success().stdout.lines().map(|line| {
+        let (name, count) = line.split_once(' ').expect("a name and a count");
+        (name, count.parse().expect("a count"))
+    });
+    let counts: Vec<(&str, u32)> = lines.collect();
+    println!("instructions: {counts:?}");
+    assert_eq!(
+        counts.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ["callback", "lookup", "clock", "reserve", "write", "commit"]
+    );
+    // The jump to the end is one instruction, and each step is more.
+    assert!(
+        counts.is_sorted_by(|before, after| before.1 + 1 < after.1),
+        "{counts:?}"
+    );
+    let recorded = place.path("recorded");
+    place.piste_succeeds(&[
+        "snapshot",
+        "record",
+        "-s",
+        "whole",
+        "-o",
+        recorded.to_str().expect("UTF-8"),
+    ]);
+    assert_eq!(Trace::at(&recorded).counts()["bench:whole"], 10 * (1 + 21));
 }
 
 /// Not built again, so that what is compiled into programs goes on working.

@@ -238,11 +238,19 @@ fn latency(place: &Workplace, printed: &Printed) {
     printed.run(place, "latency_preflight", &["latency", "--preflight"]);
 }
 
-/// What can be measured, a result with rows of both kinds, and the result compared with itself.
+/// What can be measured, a result with rows of all kinds, and the result compared with itself.
 fn bench(place: &Workplace, printed: &Printed) {
     printed.run(place, "bench_list", &["bench", "--list"]);
     let result = place.path("bench.json");
-    let peers = ["floor", "piste", "tracefs", "--quick", "-o", text(&result)];
+    let peers = [
+        "floor",
+        "piste",
+        "piste-steps",
+        "tracefs",
+        "--quick",
+        "-o",
+        text(&result),
+    ];
     printed.run(place, "bench", &[&["bench"], &peers[..]].concat());
     printed.run(
         place,

@@ -12,6 +12,7 @@ use super::{Kept, Load, Pass, Plan, Ready, Run, SAMPLE_WARM_UP, When, quickest_n
 use crate::error::Error;
 use crate::peers::{EventSession, EventTracer, PAYLOAD_BYTES};
 use crate::program::Program;
+use crate::report::Group;
 use crate::summary::Measured;
 use crate::workshop::Workshop;
 
@@ -162,9 +163,12 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    /// Of one thread, with each payload.
+    /// Of one thread, with each payload. Not of steps: what comes before and after a loop of them (`measured/step.h`) would be a part of each sample.
     fn sample_events(&mut self, live: &mut Live<'p>) -> Result<(), Error> {
         let ready = &self.events[live.index];
+        if ready.peer.group == Group::Steps {
+            return Ok(());
+        }
         for kind in &ready.rows {
             for (load, program) in live.programs.iter_mut().filter(|(load, _)| load.all_threads() == 1) {
                 if let Some(variant) = kind.variant_with(load.payload_bytes) {

@@ -9,7 +9,7 @@ use piste_bench::report::{Estimate, Group, Row, RowClock};
 
 use crate::failure::Failure;
 
-const COLUMNS: [&str; 26] = [
+const COLUMNS: [&str; 30] = [
     "name",
     "peer",
     "title",
@@ -26,6 +26,10 @@ const COLUMNS: [&str; 26] = [
     "cpu_ns",
     "wall_ns",
     "added_ns",
+    "step",
+    "step_added_ns",
+    "step_added_low_ns",
+    "step_added_high_ns",
     "to_floor",
     "to_piste",
     "rounds",
@@ -63,10 +67,12 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
         let all = samples.into_iter().flat_map(|samples| &samples.percentiles);
         number(all.filter(|one| one.percent == percent).map(|one| one.ns).next())
     };
+    let step = row.step.as_ref();
     let value = |estimate: Option<Estimate>| number(estimate.map(|estimate| estimate.value));
     let group = match row.group {
         Group::Events => "events",
         Group::Calls => "calls",
+        Group::Steps => "steps",
     };
     let clock = match row.clock {
         RowClock::Cpu => "cpu",
@@ -89,6 +95,10 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
         row.cpu_ns.to_string(),
         row.wall_ns.to_string(),
         number(row.added_ns),
+        step.map(|step| step.name.clone()).unwrap_or_default(),
+        number(step.map(|step| step.added_ns.value)),
+        number(step.and_then(|step| step.added_ns.low)),
+        number(step.and_then(|step| step.added_ns.high)),
         value(row.to_floor),
         value(row.to_piste),
         row.rounds.to_string(),

@@ -181,7 +181,7 @@ fn told(step: Step) -> String {
             percent,
         } => {
             let what = match group {
-                Group::Events => "events of programs",
+                Group::Events | Group::Steps => "events of programs",
                 Group::Calls => "system calls",
             };
             format!("{repetition} of {of}: {what}, {percent} %")

@@ -7,9 +7,10 @@ use maud::{Markup, html};
 use piste_bench::Report;
 use piste_bench::report::{Group, Row};
 
-use super::picture::{bars, by_length, samples};
+use super::picture::{bars, by_length, samples, stacks};
 use super::report::{
-    Part, absence, factor, machine, method, notes, ns, parts, percentile, ratio, shown_counters, spread, wide_title,
+    Part, absence, events_of_steps, factor, half_ns, machine, method, notes, ns, parts, percentage, percentile, ratio,
+    shown_counters, spread, wide_title,
 };
 use crate::report::frame::{Frame, moment};
 use crate::report::{POLICY, STYLE};
@@ -48,7 +49,11 @@ fn shown(part: &Part) -> Markup {
     let is_calls = part.group == Group::Calls;
     html! {
         h2 { (part.title) }
-        @if part.has_names {
+        @if part.group == Group::Steps {
+            (stacks(rows))
+            p class="more" { "Nanoseconds that each step adds, from builds of the event that end after it." }
+            (steps_table(rows))
+        } @else if part.has_names {
             (by_length(rows))
             p class="more" { "Nanoseconds, on a logarithmic scale, by the length of the file name in bytes." }
             (table(rows, is_calls))
@@ -95,6 +100,33 @@ fn table(rows: &[&Row], is_calls: bool) -> Markup {
                                 td class="number" { (ns(percentile(samples, 99.0))) }
                                 td class="number" { (ns(samples.max_ns)) }
                             }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn steps_table(rows: &[&Row]) -> Markup {
+    html! {
+        div class="scroll" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Step" }
+                        @for heading in ["added, ns", "± ns", "share", "so far, ns", "± %"] { th scope="col" class="number" { (heading) } }
+                    }
+                }
+                tbody {
+                    @for part in events_of_steps(rows).into_iter().flatten() {
+                        tr {
+                            td { (part.step.name) (part.load()) }
+                            td class="number" { b { (ns(part.step.added_ns.value)) } }
+                            td class="number" { (half_ns(&part.step.added_ns)) }
+                            td class="number" { (percentage(part.share)) }
+                            td class="number" { (ns(part.row.time_ns.value)) }
+                            td class="number" { (spread(&part.row.time_ns)) }
                         }
                     }
                 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times as SVG, on a logarithmic scale, because tracers differ by a factor of ten thousand.
+//! Times as SVG, on a logarithmic scale, because tracers differ by a factor of ten thousand; the parts of one time on a linear one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use piste_bench::report::Row;
 
-use super::report::{ns, percentile, wide_title};
+use super::report::{events_of_steps, ns, percentile, wide_title};
 
 const WIDTH: f64 = 960.0;
 const NAMES: f64 = 250.0;
@@ -15,6 +15,9 @@ const NUMBERS: f64 = 70.0;
 const AXIS: f64 = 22.0;
 const LANE: f64 = 19.0;
 const BAR: f64 = 11.0;
+/// Of a bar with numbers in it, and the room that a number takes.
+const THICK_LANE: f64 = 30.0;
+const LABEL_ROOM: f64 = 34.0;
 /// Of a plot: its height, what is left of it for times, and the distance of two names.
 const PLOT: f64 = 300.0;
 const AXIS_NAMES: f64 = 70.0;
@@ -91,6 +94,55 @@ pub(super) fn samples(rows: &[&Row]) -> Markup {
             circle class="mark" r="2.5" cx=(number(scale.place(samples.max_ns))) cy=(middle) {}
         }
     })
+}
+
+/// A bar for each event that was measured by its steps, of which each takes a part.
+pub(super) fn stacks(rows: &[&Row]) -> Markup {
+    let events = events_of_steps(rows);
+    let parts = events.iter().map(|steps| {
+        // A step that adds less than nothing takes no place.
+        let lengths = steps.iter().map(|part| part.step.added_ns.value.max(0.0));
+        lengths.scan(0.0, |end, length| {
+            let begin = *end;
+            *end += length;
+            Some((begin, *end))
+        })
+    });
+    let parts: Vec<Vec<(f64, f64)>> = parts.map(Iterator::collect).collect();
+    let longest = parts
+        .iter()
+        .filter_map(|parts| parts.last())
+        .map(|(_, end)| *end)
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let x = |value: f64| NAMES + value / longest * (WIDTH - NAMES - NUMBERS);
+    let top = |place: usize| THICK_LANE * place as f64;
+    html! {
+        figure {
+            svg viewBox=(format!("0 0 {WIDTH} {}", number(top(events.len())))) role="img" aria-label="Time of an event by its steps" {
+                @for (place, (steps, parts)) in events.iter().zip(&parts).enumerate() {
+                    @let text_y = number(top(place) + THICK_LANE / 2.0 + 4.0);
+                    @if let Some(whole) = steps.last() {
+                        text class="end" x=(number(NAMES - 8.0)) y=(text_y) { "Piste" (whole.load()) }
+                        text x=(number(x(parts.last().map_or(0.0, |(_, end)| *end)) + 6.0)) y=(text_y) { (ns(whole.row.time_ns.value)) }
+                    }
+                    @for (index, (part, (begin, end))) in steps.iter().zip(parts).enumerate() {
+                        @let width = x(*end) - x(*begin);
+                        rect class=(format!("n{index}")) x=(number(x(*begin))) y=(number(top(place) + 2.0)) width=(number(width)) height=(number(THICK_LANE - 4.0)) {
+                            title { (part.step.name) ": " (ns(part.step.added_ns.value)) " ns" }
+                        }
+                        @if width >= LABEL_ROOM {
+                            text class="on-colour" text-anchor="middle" x=(number(x(*begin) + width / 2.0)) y=(text_y) { (ns(part.step.added_ns.value)) }
+                        }
+                    }
+                }
+            }
+            figcaption {
+                @for (index, part) in events.first().into_iter().flatten().enumerate() {
+                    span class="key" { svg { rect class=(format!("n{index}")) width="12" height="12" {} } (part.step.name) }
+                }
+            }
+        }
+    }
 }
 
 /// A line for each tracer: the time of a call by the length of the file name that is passed to it.

@@ -2,10 +2,12 @@
 //! Results as text: what was measured and how, a table of events and one of system calls, what the processor counted, how the machine was, and what is
 //! not here.
 
+use std::collections::BTreeSet;
+
 use anstyle::Style;
 use piste_bench::Report;
 use piste_bench::peers::{PAYLOAD_BYTES, PEERS};
-use piste_bench::report::{Absent, Estimate, Group, Row, Samples};
+use piste_bench::report::{Absent, Estimate, EventStep, Group, Row, Samples};
 
 use crate::columns::{Align, Cell, Columns, escaped};
 use crate::page::Width;
@@ -34,6 +36,8 @@ const FIRST_COUNTER: &str = "cycles";
 /// Nanoseconds, with three digits or more.
 pub(crate) fn ns(value: f64) -> String {
     match value {
+        // Without the sign of a negative zero.
+        value if value.abs() < 0.005 => "0.00".into(),
         value if value < 9.995 => format!("{value:.2}"),
         value if value < 999.5 => format!("{value:.1}"),
         value => crate::quantity::count(value.round() as i64),
@@ -92,7 +96,10 @@ pub(super) fn text(report: &Report, form: Form) -> String {
     for part in parts(report) {
         let title = format!("{}: nanoseconds for each {}", part.title, part.what());
         text += &form.title(STRONG, &title);
-        text += &form.table(&table(&part, form));
+        text += &form.table(&match part.group {
+            Group::Steps => steps_table(&part),
+            Group::Events | Group::Calls => table(&part, form),
+        });
     }
     if let Some(counted) = counters(report) {
         text += &form.title(STRONG, "Counted for each event");
@@ -137,6 +144,7 @@ impl Part<'_> {
         match self.group {
             Group::Events => "event",
             Group::Calls => "call",
+            Group::Steps => "step",
         }
     }
 }
@@ -144,7 +152,7 @@ impl Part<'_> {
 /// Those that have rows.
 pub(super) fn parts(report: &Report) -> Vec<Part<'_>> {
     let part = |title, group, has_names| {
-        let is_in = |row: &&Row| row.group == group && (group == Group::Events || has_names == is_with_name(row));
+        let is_in = |row: &&Row| row.group == group && (group != Group::Calls || has_names == is_with_name(row));
         Part {
             title,
             group,
@@ -154,6 +162,7 @@ pub(super) fn parts(report: &Report) -> Vec<Part<'_>> {
     };
     let parts = [
         part("Events of programs", Group::Events, false),
+        part("Steps of an event of Piste", Group::Steps, false),
         part(
             "System call getppid, its entry and return recorded",
             Group::Calls,
@@ -306,6 +315,71 @@ fn table(part: &Part, form: Form) -> Columns {
     columns
 }
 
+fn steps_table(part: &Part) -> Columns {
+    let mut columns = Columns::new(&[
+        ("STEP", Align::Left),
+        ("ADDED", Align::Right),
+        ("±", Align::Right),
+        ("SHARE", Align::Right),
+        ("SO FAR", Align::Right),
+        ("± %", Align::Right),
+    ]);
+    for part in events_of_steps(&part.rows).into_iter().flatten() {
+        columns.row([
+            Cell::from(part.step.name.clone() + &part.load()),
+            Cell::styled(STRONG, ns(part.step.added_ns.value)),
+            half_ns(&part.step.added_ns).into(),
+            percentage(part.share).into(),
+            ns(part.row.time_ns.value).into(),
+            spread(&part.row.time_ns).into(),
+        ]);
+    }
+    columns
+}
+
+/// A part of an event.
+pub(super) struct StepOf<'r> {
+    pub(super) row: &'r Row,
+    pub(super) step: &'r EventStep,
+    /// Of the time of the whole event.
+    pub(super) share: f64,
+}
+
+impl StepOf<'_> {
+    /// What tells it from the same step of other events.
+    pub(super) fn load(&self) -> String {
+        load(self.row.payload_bytes, self.row.threads, self.row.processes)
+    }
+}
+
+/// The steps of each event that was measured: with one thread, with several.
+pub(super) fn events_of_steps<'r>(rows: &[&'r Row]) -> Vec<Vec<StepOf<'r>>> {
+    let steps = || rows.iter().filter_map(|row| Some((*row, row.step.as_ref()?)));
+    let loads: BTreeSet<(u32, u32)> = steps().map(|(row, _)| (row.threads, row.processes)).collect();
+    let event = |load: (u32, u32)| {
+        let own = || steps().filter(move |(row, _)| (row.threads, row.processes) == load);
+        let whole: f64 = own().map(|(_, step)| step.added_ns.value).sum();
+        let part = |(row, step): (&'r Row, &'r EventStep)| StepOf {
+            row,
+            step,
+            share: step.added_ns.value / whole.max(f64::MIN_POSITIVE),
+        };
+        own().map(part).collect()
+    };
+    loads.into_iter().map(event).collect()
+}
+
+/// Half of an interval, in nanoseconds.
+pub(super) fn half_ns(estimate: &Estimate) -> String {
+    let interval = estimate.low.zip(estimate.high);
+    interval.map(|(low, high)| ns((high - low) / 2.0)).unwrap_or_default()
+}
+
+pub(super) fn percentage(share: f64) -> String {
+    // Without the sign of a negative zero.
+    format!("{:.0} %", (100.0 * share).round() + 0.0)
+}
+
 pub(super) fn ratio(estimate: Option<Estimate>) -> String {
     estimate.map(|estimate| factor(estimate.value)).unwrap_or_default()
 }
@@ -362,13 +436,18 @@ fn counters(report: &Report) -> Option<Columns> {
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes = vec![
         "TIME is the geometric mean of the repetitions' medians, CPU time of the thread unless it waits for its tracer (strace: wall time). ± is half of its 95 % interval.".into(),
-        format!(
+    ];
+    if report.rows.iter().any(|row| row.samples.is_some()) {
+        notes.push(format!(
             "ONE is a single event, with {} for reading the clock around it; 90 % of such readings are within {} of each other. {}",
             time(report.clock.cost_ns),
             time(report.clock.resolution_ns),
             interrupted(report)
-        ),
-    ];
+        ));
+    }
+    if report.rows.iter().any(|row| row.step.is_some()) {
+        notes.push("ADDED is the difference between two builds of Piste's event, one of which ends a step later; SO FAR is the TIME of an event that ends with the step. The processor overlaps steps, so a step can add less than it takes alone.".into());
+    }
     notes.push(state(report));
     let preempted: u32 = report.rows.iter().map(|row| row.preempted_rounds).sum();
     if preempted > 0 {
@@ -472,7 +551,13 @@ mod tests {
             [9.9949, 9.996, 123.44, 1234.5].map(ns),
             ["9.99", "10.0", "123.4", "1,235"]
         );
+        assert_eq!([-0.004, -0.123].map(ns), ["0.00", "-0.12"]);
         assert_eq!([0.991, 12.34, 1234.0].map(factor), ["0.99", "12.3", "1234"]);
+    }
+
+    #[test]
+    fn a_share_that_rounds_to_nothing_has_no_sign() {
+        assert_eq!([0.184, -0.002, -0.04].map(percentage), ["18 %", "0 %", "-4 %"]);
     }
 
     #[test]
