@@ -665,6 +665,26 @@ fn what_recording_costs_is_kept_and_told_of_periods() {
 }
 
 #[test]
+fn an_interrupted_calibration_keeps_the_older_one() {
+    let Some(_alone) = kernel::workplace() else { return };
+    let bench = Bench::new();
+    let kept = bench.place.path("kept.json");
+    fs::write(&kept, "older").expect("it can be written");
+    // While tracers are prepared, and while system calls are measured, after all events of programs.
+    for runs in ["cc1", "calls"] {
+        let mut command = bench.command("calibrate");
+        let command = command.env("PISTE_CALIBRATION", &kept).stdin(Stdio::null());
+        let mut running = Running::start(command);
+        wait_until(&format!("{runs} runs"), || bench.runs(runs));
+        running.signal(Signal::INT);
+        let finished = running.finish();
+        assert!(finished.expect_status(130).stderr.contains("interrupted"), "{finished}");
+        assert_eq!(fs::read_to_string(&kept).expect("it is there"), "older");
+        bench.expect_nothing_left();
+    }
+}
+
+#[test]
 fn what_recording_adds_to_a_command_is_measured_in_pairs() {
     let Some(_alone) = kernel::workplace() else { return };
     let bench = Bench::new();
