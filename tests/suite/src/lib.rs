@@ -16,6 +16,7 @@ pub mod debian;
 pub mod disk;
 pub mod kernel;
 pub mod made_trace;
+pub mod pages;
 pub mod process;
 pub mod recording;
 pub mod report;
