@@ -159,7 +159,10 @@ timerlat() {
 # Each loop of piste latency. Times mean nothing here.
 latency() {
 	local loop
-	for loop in 'npt --loops 20000' 'gaps --loops 20000' 'timer --loops 20 --load cpu,fork,network' 'wakeup --loops 20 --policy fifo:80'; do
+	local loops=('npt --loops 20000' 'gaps --loops 20000' 'timer --loops 20 --load cpu,fork,network' 'wakeup --loops 20 --policy fifo:80')
+	# There is no compiler for events of tracers.
+	loops+=('event --loops 20000 --tracer none --policy fifo:80')
+	for loop in "${loops[@]}"; do
 		# shellcheck disable=SC2086 # Words.
 		piste --json latency $loop --cpus 0 >"$out/latency-${loop%% *}" || return
 	done

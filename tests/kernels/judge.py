@@ -272,6 +272,9 @@ def latency(lab: Recordings) -> str:
         expect(f"loops of {loop}", report["cpus"][0]["loops"], expected)
         preemption = next(check for check in report["preflight"] if check["name"] == "preemption")
         expect("preflight: PREEMPT_RT", preemption["value"] == "PREEMPT_RT", lab.kernel.is_realtime)
+    events = json.loads(lab.file("latency-event"))["tracers"][0]
+    expect("single events", events["events"], 20000)
+    expect_at_least("events after a move to another CPU", events["by_kind"]["new_cpu"]["loops"], 1)
     kinds = json.loads(lab.file("latency-timer"))["load"]["kinds"]
     expect("loads that worked", [kind["name"] for kind in kinds if kind["loops"]], ["cpu", "fork", "network"])
     return "all loops run, beside loads, and preflight knows the kernel"
