@@ -139,7 +139,7 @@ fn at_home<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
     command.env("HOME", home).env("LTTNG_HOME", home)
 }
 
-/// A program with the same folders.
+/// A program with the same folders. A namespace has its root folder at its top, which is not ours if this process was started by chroot.
 fn beside(pid: u32, program: impl AsRef<Path>) -> Command {
     if !geteuid().is_root() {
         return Command::new(program.as_ref());
@@ -147,6 +147,7 @@ fn beside(pid: u32, program: impl AsRef<Path>) -> Command {
     let mut command = Command::new("nsenter");
     command
         .arg(format!("--mount=/proc/{pid}/ns/mnt"))
+        .args(["--root", "--wd"].map(|option| format!("{option}=/proc/{pid}/root")))
         .arg("--")
         .arg(program.as_ref());
     command
