@@ -21,6 +21,7 @@ mod strace;
 mod tracefs;
 mod untraced_calls;
 mod uprobe;
+mod user_events;
 
 pub(crate) use self::uprobe::ARGUMENT as PROBED_ARGUMENT;
 
@@ -31,12 +32,13 @@ use crate::report::{Group, RowClock};
 use crate::workshop::{Sized, Workshop};
 
 /// All of them, in the order of the tables.
-pub static PEERS: [Peer; 15] = [
+pub static PEERS: [Peer; 16] = [
     floor::PEER,
     prototype::PEER,
     piste::PEER,
     lttng::PEER,
     marker::PEER,
+    user_events::PEER,
     static_probe::PEER,
     uprobe::PEER,
     perf_probe::PEER,
