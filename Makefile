@@ -222,6 +222,12 @@ lab-lttng: ## Records one load with LTTng's kernel modules and with Piste, in QE
 	@$(MAKE) --silent library tracer
 	@tests/kernels/beside-lttng
 
+.PHONY: lab-peers
+lab-peers: ## Runs piste bench with the tracers that need kernel modules, in QEMU; figures of time mean nothing there
+	@tools/install-packages lab-peers
+	@$(MAKE) --silent library tracer
+	@tests/kernels/peers
+
 .PHONY: check
 check: packages ## Formats, lints and checks the architecture, without changing anything
 	@tools/check

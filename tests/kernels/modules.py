@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Builds LTTng's kernel modules for one of the kernels: Debian's source package, with the headers of the kernel."""
+"""Builds the kernel modules of other tracers for one of the kernels: Debian's packages with their sources, with the headers of the kernel."""
 
 import os
 import pathlib
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from kernels import Failed, Kernel, Store
 
@@ -14,11 +16,23 @@ from kernels import Failed, Kernel, Store
 PROBES = ("kprobes", "kretprobes", "uprobes", "probe-sched", "probe-irq", "probe-statedump")
 
 
-def build(store: Store, kernel: Kernel) -> pathlib.Path:
-    """The folder with the modules of a kernel, which is in the store. They are built once."""
+@dataclass(frozen=True)
+class Tracer:
+    """A tracer with modules."""
+
+    name: str
+    # Of the release that this machine has, like the tracer's programs.
+    package: str
+    settings: tuple[str, ...] = ()
+    # Changes the sources, in a folder, before they are built.
+    prepare: Callable[[pathlib.Path], None] = lambda _: None
+
+
+def build(store: Store, kernel: Kernel, tracer: Tracer) -> pathlib.Path:
+    """The folder with a tracer's modules for a kernel, which is in the store. They are built once."""
     home = store.get(kernel)
     release = (home / "release").read_text()
-    folder, built = home / "lttng-modules", home / "lttng"
+    folder, built = home / f"{tracer.name}-modules", home / tracer.name
     if (built / "complete").exists():
         return built
     for old in (folder, built):
@@ -26,15 +40,15 @@ def build(store: Store, kernel: Kernel) -> pathlib.Path:
     common = re.sub(r"-\w+$", "-common", release)
     store.update()
     store.unpack([f"linux-headers-{release}", f"linux-headers-{common}", f"linux-kbuild-{kernel.version}"], folder / "headers")
-    store.unpack(["lttng-modules-dkms"], folder / "source", of_this_machine=True)
+    store.unpack([tracer.package], folder / "source", of_this_machine=True)
     headers = use_here(folder / "headers", release)
     source = next((folder / "source" / "usr" / "src").iterdir())
-    choose_probes(source / "src" / "probes" / "Kbuild")
-    print(f"building LTTng's modules for Linux {release}: some minutes", flush=True)
-    with (home / "lttng.log").open("w") as log:
-        command = ["make", "-C", headers, f"M={source}", f"-j{os.cpu_count()}", "CONFIG_LTTNG=m", "modules"]
+    tracer.prepare(source)
+    print(f"building the modules of {tracer.name} for Linux {release}: up to some minutes", flush=True)
+    with (home / f"{tracer.name}.log").open("w") as log:
+        command = ["make", "-C", headers, f"M={source}", f"-j{os.cpu_count()}", *tracer.settings, "modules"]
         if subprocess.run(command, stdout=log, stderr=log, check=False).returncode != 0:
-            raise Failed(f"LTTng's modules cannot be built for Linux {release}: see {log.name}")
+            raise Failed(f"the modules of {tracer.name} cannot be built for Linux {release}: see {log.name}")
     built.mkdir()
     for module in source.rglob("*.ko"):
         shutil.copy(module, built)
@@ -51,7 +65,12 @@ def use_here(root: pathlib.Path, release: str) -> pathlib.Path:
     return headers
 
 
-def choose_probes(kbuild: pathlib.Path) -> None:
-    """Leaves out the probes that are not compared."""
+def choose_probes(source: pathlib.Path) -> None:
+    """Leaves out LTTng's probes that are not needed."""
+    kbuild = source / "src" / "probes" / "Kbuild"
     begin, _, _ = kbuild.read_text().partition("obj-")
     kbuild.write_text(begin + "".join(f"obj-$(CONFIG_LTTNG) += lttng-{probe}.o\n" for probe in PROBES))
+
+
+LTTNG = Tracer("lttng", "lttng-modules-dkms", ("CONFIG_LTTNG=m",), choose_probes)
+SYSDIG = Tracer("sysdig", "falcosecurity-scap-dkms")

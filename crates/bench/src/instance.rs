@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plain tracefs instances of a run, with their probes, as anybody can make them without Piste. They are removed with the values that hold them. What
-//! a killed run left behind is removed by the next one (`claim`).
+//! Plain tracefs instances of a run, with their probes and user events, as anybody can make them without Piste. They are removed with the values that
+//! hold them. What a killed run left behind is removed by the next one (`claim`).
 
 use std::fs;
 use std::io;
@@ -18,11 +18,15 @@ use crate::peers::RING_KIB;
 
 /// What the names of instances begin with; an id follows. Piste's own are others.
 const INSTANCE_PREFIX: &str = "pistebench-";
-/// What the names of an instance's group of probes begin with; the instance's id follows.
+/// What the names of an instance's group of probes begin with, and those of its user events, which have no group; the instance's id follows.
 const GROUP_PREFIX: &str = "pistebench_";
 const ID_BYTES: usize = 12;
 const INSTANCES: &str = "instances";
 const PROBES: &str = "uprobe_events";
+/// Probes and user events of all kinds.
+const DYNAMIC_EVENTS: &str = "dynamic_events";
+/// The group of all user events.
+const USER_EVENTS: &str = "user_events";
 /// Somebody may be reading it.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -33,6 +37,8 @@ pub(crate) struct Instance {
     folder: PathBuf,
     /// `GROUP/NAME` of each.
     probes: Vec<String>,
+    /// `GROUP/NAME FIELDS` of each: the kernel knows them by all of it.
+    user_events: Vec<String>,
     _claim: Claim,
 }
 
@@ -57,6 +63,7 @@ impl Instance {
             tracefs: tracefs.clone(),
             folder,
             probes: Vec::new(),
+            user_events: Vec::new(),
             _claim: claim,
         };
         let clocks = fs::read_to_string(instance.path("trace_clock")).unwrap_or_default();
@@ -102,6 +109,20 @@ impl Instance {
         Ok(probe)
     }
 
+    /// Makes an event that programs write by themselves, as soon as they have registered the same name and fields. Returns `GROUP/NAME`.
+    pub(crate) fn add_user_event(&mut self, name: &str, fields: &str) -> Result<String, Error> {
+        let name = format!("{GROUP_PREFIX}{}_{name}", self.id());
+        let definition = format!("u:{name} {fields}");
+        self.tracefs.append(DYNAMIC_EVENTS, &definition).map_err(|error| {
+            Error::new(format!(
+                "the kernel refuses the user event {definition:?}: {}",
+                reason(&error)
+            ))
+        })?;
+        self.user_events.push(format!("{USER_EVENTS}/{name} {fields}"));
+        Ok(format!("{USER_EVENTS}/{name}"))
+    }
+
     fn id(&self) -> String {
         let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
         name.trim_start_matches(INSTANCE_PREFIX).to_owned()
@@ -125,7 +146,10 @@ impl Drop for Instance {
         stop(&self.folder);
         // Before the instance, whose claim says that they belong to a run.
         for probe in &self.probes {
-            remove_probe(&self.tracefs, probe);
+            remove_event(&self.tracefs, PROBES, probe);
+        }
+        for event in &self.user_events {
+            remove_event(&self.tracefs, DYNAMIC_EVENTS, event);
         }
         remove_instance(&self.folder);
     }
@@ -144,9 +168,9 @@ fn remove_instance(folder: &Path) {
     });
 }
 
-/// The kernel may still be turning it off.
-fn remove_probe(tracefs: &Tracefs, probe: &str) {
-    again_until(|| match tracefs.append(PROBES, &format!("-:{probe}")) {
+/// The kernel may still be turning it off, or forgetting a program that has ended.
+fn remove_event(tracefs: &Tracefs, file: &str, event: &str) {
+    again_until(|| match tracefs.append(file, &format!("-:{event}")) {
         Err(error) => error.kind() == io::ErrorKind::NotFound,
         Ok(()) => true,
     });
@@ -170,10 +194,17 @@ pub(crate) fn remove_leftovers(tracefs: &Tracefs) {
         }
     }
     // Those of a run that lives have an instance.
+    let is_abandoned = |id: &str| !instances.join(format!("{INSTANCE_PREFIX}{id}")).exists();
     let probes = tracefs.read(PROBES).unwrap_or_default();
     for (probe, id) in probes.lines().filter_map(probe_and_id) {
-        if !instances.join(format!("{INSTANCE_PREFIX}{id}")).exists() {
+        if is_abandoned(id) {
             let _ = tracefs.append(PROBES, &format!("-:{probe}"));
+        }
+    }
+    let events = tracefs.read(DYNAMIC_EVENTS).unwrap_or_default();
+    for (event, id) in events.lines().filter_map(user_event_and_id) {
+        if is_abandoned(id) {
+            let _ = tracefs.append(DYNAMIC_EVENTS, &format!("-:{USER_EVENTS}/{event}"));
         }
     }
 }
@@ -183,6 +214,13 @@ fn probe_and_id(line: &str) -> Option<(&str, &str)> {
     let (_, probe) = line.split(' ').next()?.split_once(':')?;
     let (group, _) = probe.split_once('/')?;
     Some((probe, group.strip_prefix(GROUP_PREFIX)?))
+}
+
+/// `u:NAME FIELDS`, if it is a user event of a run: `NAME FIELDS`, and the id of its instance.
+fn user_event_and_id(line: &str) -> Option<(&str, &str)> {
+    let event = line.strip_prefix("u:")?;
+    let (id, _) = event.strip_prefix(GROUP_PREFIX)?.split_once('_')?;
+    Some((event, id))
 }
 
 fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
@@ -205,6 +243,22 @@ mod tests {
             "",
         ] {
             assert_eq!(probe_and_id(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn user_events_of_runs_are_told_from_others() {
+        assert_eq!(
+            user_event_and_id("u:pistebench_x7Kq_recorded s32 value"),
+            Some(("pistebench_x7Kq_recorded s32 value", "x7Kq"))
+        );
+        for other in [
+            "u:shop_ordered u32 id",
+            "u:pistebench s32 value",
+            "p:pistebench_x7Kq/probed /tmp/probed:0x1136",
+            "",
+        ] {
+            assert_eq!(user_event_and_id(other), None, "{other}");
         }
     }
 }

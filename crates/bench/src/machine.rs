@@ -12,11 +12,12 @@ use crate::processes::{Patience, first_line_of};
 use crate::report::Machine;
 
 /// Tools that take part, and how each is asked for its version.
-const TOOLS: [(&str, &str); 4] = [
+const TOOLS: [(&str, &str); 5] = [
     ("lttng", "--version"),
     ("perf", "--version"),
     ("bpftrace", "--version"),
     ("strace", "--version"),
+    ("sysdig", "--version"),
 ];
 
 /// This machine.

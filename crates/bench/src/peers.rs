@@ -9,6 +9,7 @@ mod attached;
 mod bpftrace;
 mod floor;
 mod lttng;
+mod lttng_kernel;
 mod marker;
 mod perf;
 mod perf_probe;
@@ -19,25 +20,30 @@ mod preload;
 mod prototype;
 mod static_probe;
 mod strace;
+mod sysdig;
 mod tracefs;
 mod untraced_calls;
 mod uprobe;
+mod user_events;
 
 pub(crate) use self::uprobe::ARGUMENT as PROBED_ARGUMENT;
 
 use std::process::Command;
+
+use rustix::process::geteuid;
 
 use crate::error::{Absence, Error};
 use crate::report::{Group, RowClock};
 use crate::workshop::{Sized, Workshop};
 
 /// All of them, in the order of the tables.
-pub static PEERS: [Peer; 16] = [
+pub static PEERS: [Peer; 19] = [
     floor::PEER,
     prototype::PEER,
     piste::PEER,
     lttng::PEER,
     marker::PEER,
+    user_events::PEER,
     static_probe::PEER,
     uprobe::PEER,
     perf_probe::PEER,
@@ -46,8 +52,10 @@ pub static PEERS: [Peer; 16] = [
     untraced_calls::PEER,
     tracefs::PEER,
     piste_calls::PEER,
+    lttng_kernel::PEER,
     perf::PEER,
     bpftrace::PEER,
+    sysdig::PEER,
     strace::PEER,
 ];
 
@@ -183,6 +191,17 @@ pub(crate) trait CallTracer {
 pub(crate) trait CallSession {
     /// Ends recording, and says what was recorded.
     fn detach(self: Box<Self>) -> Result<Recorded, Error>;
+}
+
+/// Whether we may record the kernel.
+fn is_root() -> Result<(), Absence> {
+    match geteuid().is_root() {
+        true => Ok(()),
+        false => Err(Absence::new(
+            "recording the kernel needs root",
+            "run `piste bench` as root",
+        )),
+    }
 }
 
 /// A program that nobody traces.

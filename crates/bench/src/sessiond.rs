@@ -22,8 +22,20 @@ const APART: [&str; 5] = [
     "mount -t tmpfs -o mode=755 tmpfs /run && mount -t tmpfs -o mode=1777 tmpfs /dev/shm && exec \"$@\"",
 ];
 const DAEMON: &str = "lttng-sessiond";
+/// Takes the right to load and to unload kernel modules from a program (Debian: util-linux).
+const WITHOUT_MODULES: [&str; 3] = ["setpriv", "--bounding-set=-sys_module", "--inh-caps=-sys_module"];
 /// What programs with LTTng's events are linked with.
 pub(crate) const LIBRARIES: [&str; 3] = ["-llttng-ust", "-llttng-ust-common", "-ldl"];
+
+/// Whose events a daemon records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Domain {
+    /// Those of programs.
+    Programs,
+    /// Those of the kernel, with the modules that are loaded. By itself, a session daemon loads those that are missing, and unloads all of them when
+    /// it ends, also those that were loaded before. This one may do neither.
+    Kernel,
+}
 
 /// Ends with this value, and all its sessions too.
 pub(crate) struct Sessiond {
@@ -35,17 +47,26 @@ pub(crate) struct Sessiond {
 impl Sessiond {
     /// Whether LTTng is on this machine, with what programs need.
     pub(crate) fn find(workshop: &Workshop) -> Result<(), Absence> {
-        for program in ["lttng", DAEMON] {
-            if find(program).is_none() {
-                return Err(Absence::of_program(program, "lttng-tools"));
-            }
-        }
+        Sessiond::is_installed()?;
         if !workshop.has_header("lttng/tracepoint.h", &[])? {
             return Err(Absence::new(
                 "there is no header lttng/tracepoint.h",
                 "install it (Debian: apt install liblttng-ust-dev)",
             ));
         }
+        Sessiond::can_run_apart(workshop)
+    }
+
+    /// Whether its programs are on this machine.
+    pub(crate) fn is_installed() -> Result<(), Absence> {
+        match ["lttng", DAEMON].into_iter().find(|program| find(program).is_none()) {
+            Some(program) => Err(Absence::of_program(program, "lttng-tools")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether one can run beside that of the system.
+    pub(crate) fn can_run_apart(workshop: &Workshop) -> Result<(), Absence> {
         let mut apart = Command::new(APART[0]);
         apart.args(&APART[1..]).args(["sh", "true"]);
         if geteuid().is_root() && output_of(&mut apart, &workshop.patience).is_err() {
@@ -57,11 +78,11 @@ impl Sessiond {
     }
 
     /// Starts one with its files in `home`, which is made, and waits until it answers.
-    pub(crate) fn start(workshop: &Workshop, home: PathBuf) -> Result<Sessiond, Error> {
+    pub(crate) fn start(workshop: &Workshop, home: PathBuf, domain: Domain) -> Result<Sessiond, Error> {
         fs::create_dir(&home)
             .map_err(|error| Error::new(format!("cannot create {}: {}", home.display(), reason(&error))))?;
         let mut sessiond = Sessiond {
-            daemon: start_daemon(&home)?,
+            daemon: start_daemon(&home, domain)?,
             home,
             patience: workshop.patience.clone(),
         };
@@ -118,12 +139,15 @@ impl Drop for Sessiond {
     }
 }
 
-fn start_daemon(home: &Path) -> Result<Daemon, Error> {
-    let arguments = [DAEMON, "--no-kernel", "--quiet"];
+fn start_daemon(home: &Path, domain: Domain) -> Result<Daemon, Error> {
+    let arguments = match domain {
+        Domain::Programs => vec![DAEMON, "--no-kernel", "--quiet"],
+        Domain::Kernel => [&WITHOUT_MODULES[..], &[DAEMON, "--quiet"]].concat(),
+    };
     let mut command = match geteuid().is_root() {
         true => {
             let mut command = bound(APART[0]);
-            command.args(&APART[1..]).arg("sh").args(arguments);
+            command.args(&APART[1..]).arg("sh").args(&arguments);
             command
         }
         false => {
@@ -139,7 +163,7 @@ fn at_home<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
     command.env("HOME", home).env("LTTNG_HOME", home)
 }
 
-/// A program with the same folders.
+/// A program with the same folders. A namespace has its root folder at its top, which is not ours if this process was started by chroot.
 fn beside(pid: u32, program: impl AsRef<Path>) -> Command {
     if !geteuid().is_root() {
         return Command::new(program.as_ref());
@@ -147,6 +171,7 @@ fn beside(pid: u32, program: impl AsRef<Path>) -> Command {
     let mut command = Command::new("nsenter");
     command
         .arg(format!("--mount=/proc/{pid}/ns/mnt"))
+        .args(["--root", "--wd"].map(|option| format!("{option}=/proc/{pid}/root")))
         .arg("--")
         .arg(program.as_ref());
     command

@@ -22,7 +22,7 @@ use crate::peers::PAYLOAD_BYTES;
 use crate::processes::{Patience, find, output_of};
 
 /// The measured programs, and what they have in common. bench/programs.py compiles some of them, too.
-const SOURCES: [(&str, &str); 28] = [
+const SOURCES: [(&str, &str); 29] = [
     ("rounds.h", include_str!("measured/rounds.h")),
     ("rounds.c", include_str!("measured/rounds.c")),
     ("counters.h", include_str!("measured/counters.h")),
@@ -43,6 +43,7 @@ const SOURCES: [(&str, &str); 28] = [
     ("lttng-event.h", include_str!("measured/lttng-event.h")),
     ("lttng-formatted.c", include_str!("measured/lttng-formatted.c")),
     ("marker.c", include_str!("measured/marker.c")),
+    ("user_events.c", include_str!("measured/user_events.c")),
     ("allocations.c", include_str!("measured/allocations.c")),
     ("probed.c", include_str!("measured/probed.c")),
     ("static_probe.c", include_str!("measured/static_probe.c")),

@@ -363,14 +363,15 @@ fn what_is_missing_is_named_with_what_to_install() {
             .find(|path| path.exists());
         symlink(found.expect("it is installed"), little.join(program)).expect("a new link");
     }
-    let mut alone = bench.command("--json bench --quick fprintf lttng perf strace");
+    let mut alone = bench.command("--json bench --quick fprintf lttng lttng-kernel perf sysdig strace");
     let finished = process::run(alone.env("PATH", &little).env_remove("CC"));
     let report = parsed(finished.expect_success());
     assert_eq!(
         names(&report["absent"], "peer"),
-        BTreeSet::from(["lttng", "perf", "strace"])
+        BTreeSet::from(["lttng", "lttng-kernel", "perf", "sysdig", "strace"])
     );
-    for (place, package) in ["lttng-tools", "linux-perf", "strace"].into_iter().enumerate() {
+    let packages = ["lttng-tools", "lttng-tools", "linux-perf", "sysdig", "strace"];
+    for (place, package) in packages.into_iter().enumerate() {
         let remedy = report["absent"][place]["remedy"].as_str().expect("there is one");
         assert!(remedy.contains(&format!("apt install {package}")), "{report:#}");
     }
@@ -390,6 +391,71 @@ fn what_is_missing_is_named_with_what_to_install() {
             .contains("Not here\n  lttng: there is no program lttng; install it"),
         "{text}"
     );
+}
+
+#[test]
+fn tracers_that_need_a_special_kernel_are_named_with_what_to_do() {
+    let Some(_alone) = kernel::workplace() else { return };
+    let bench = Bench::new();
+    // sysdig would load its module, so it must not even be started to record.
+    let folder = bench.place.path("fake");
+    fs::create_dir(&folder).expect("a new folder");
+    let (fake, started) = (folder.join("sysdig"), folder.join("started"));
+    fs::write(&fake, format!("#!/bin/sh\necho \"$*\" >> {}\n", text(&started))).expect("a new file");
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("it is set"));
+    let data = format!("{TRACEFS}/user_events_data");
+    // With the file that is there if the kernel has it.
+    let special = [
+        (
+            "user_events",
+            &data[..],
+            "this kernel has no user_events",
+            "CONFIG_USER_EVENTS=y",
+        ),
+        (
+            "lttng-kernel",
+            "/proc/lttng",
+            "the kernel modules of LTTng are not loaded",
+            "apt install lttng-modules-dkms",
+        ),
+        (
+            "sysdig",
+            "/dev/scap0",
+            "the kernel module of sysdig is not loaded",
+            "modprobe scap",
+        ),
+    ];
+    let modules = || fs::read_to_string("/proc/modules").unwrap_or_default().lines().count();
+    let (listed, before) = (bench.run("bench --list"), modules());
+    for (peer, file, reason, remedy) in special {
+        assert!(listed.expect_success().stdout.contains(peer), "{listed}");
+        if Path::new(file).exists() {
+            println!("skipped: {peer} is here");
+            continue;
+        }
+        let run = |options: &str| {
+            let mut command = bench.command(&format!("{options} --quick {peer}"));
+            process::run(command.env("PATH", &path))
+        };
+        let report = parsed(run("--json bench").expect_success());
+        let absent = report["absent"].as_array().expect("a list");
+        assert_eq!(absent.len(), 1, "{report:#}");
+        assert_eq!(
+            (&absent[0]["peer"], &absent[0]["reason"]),
+            (&peer.into(), &reason.into())
+        );
+        let told = absent[0]["remedy"].as_str().expect("there is one");
+        assert!(told.contains(remedy), "{report:#}");
+        let shown = run("bench");
+        let sentence = format!("{peer}: {reason}; {told}");
+        let words: Vec<&str> = shown.expect_success().stdout.split_whitespace().collect();
+        assert!(words.join(" ").contains(&sentence), "{shown}");
+    }
+    let started = fs::read_to_string(&started).unwrap_or_default();
+    assert!(started.lines().all(|arguments| arguments == "--version"), "{started}");
+    assert_eq!(modules(), before);
+    bench.expect_nothing_left();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::{EventSession, EventTracer, Found, Peer, RING, Recorded, RowKind};
 use crate::error::Error;
 use crate::pisted::events_in;
 use crate::report::Group;
-use crate::sessiond::{LIBRARIES, Sessiond};
+use crate::sessiond::{Domain, LIBRARIES, Sessiond};
 use crate::workshop::{Sized, Workshop};
 
 /// Channels, and the event that each records.
@@ -59,7 +59,7 @@ impl EventTracer for Lttng {
         let folder = workshop.folder("lttng")?;
         let session = Session {
             programs: self.programs.clone(),
-            sessiond: Sessiond::start(workshop, folder.path().join("home"))?,
+            sessiond: Sessiond::start(workshop, folder.path().join("home"), Domain::Programs)?,
             _folder: folder,
             workshop,
             found: None,

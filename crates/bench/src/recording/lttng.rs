@@ -8,7 +8,7 @@ use super::{Kept, KernelEvents, READ_TIMER, Reader, Recorders, Session, SettingU
 use crate::error::{Absence, Error};
 use crate::pisted::events_in;
 use crate::processes::Patience;
-use crate::sessiond::{LIBRARIES, Sessiond};
+use crate::sessiond::{Domain, LIBRARIES, Sessiond};
 use crate::workshop::Workshop;
 
 const SESSION: &str = "turns";
@@ -48,7 +48,7 @@ impl SettingUp for Lttng {
     }
 
     fn start<'w>(&self, workshop: &'w Workshop, folder: &Path, setup: &Setup) -> Result<Box<dyn Session + 'w>, Error> {
-        let sessiond = Sessiond::start(workshop, folder.join("home"))?;
+        let sessiond = Sessiond::start(workshop, folder.join("home"), Domain::Programs)?;
         let lttng = |arguments: &[&str]| sessiond.lttng(arguments).map(drop);
         let output = format!("--output={}", sessiond.trace().display());
         lttng(&["create", SESSION, &output])?;
