@@ -223,7 +223,7 @@ lab-lttng: ## Records one load with LTTng's kernel modules and with Piste, in QE
 	@tests/kernels/beside-lttng
 
 .PHONY: lab-peers
-lab-peers: ## Runs piste bench with the tracers that need kernel modules, in QEMU; figures of time mean nothing there
+lab-peers: ## Runs piste bench with the tracers that need kernel modules, in QEMU; its timings are meaningless
 	@tools/install-packages lab-peers
 	@$(MAKE) --silent library tracer
 	@tests/kernels/peers

@@ -26,7 +26,11 @@ interrupted() {
 	env --default-signal=INT piste bench "$1" &
 	bench=$!
 	until pgrep -x "$2"; do
-		[ $((waited += 1)) -le 600 ] || return
+		if [ $((waited += 1)) -gt 600 ]; then
+			kill -INT $bench
+			wait $bench
+			return
+		fi
 		sleep 0.2
 	done
 	kill -INT $bench

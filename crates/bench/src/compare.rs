@@ -7,7 +7,7 @@
 use crate::report::{Report, Row};
 use crate::statistics::{Estimate, ratio};
 
-/// How sure an interval is. There are about twenty rows, so one of them would differ by chance in most comparisons at 0.95.
+/// How sure an interval is. There are so many rows that one of them would differ by chance in most comparisons at 0.95.
 pub const CONFIDENCE: f64 = 0.99;
 /// The loop of known work took so much longer in one run: then the CPU was in another state.
 const STATE_DIFFERENCE: f64 = 0.03;

@@ -200,8 +200,8 @@ pub struct Row {
 pub struct EventStep {
     /// Its name.
     pub name: String,
-    /// How much longer an event takes with it than if it ends before: the mean of the repetitions. Those of all steps add up to the time of the event.
-    /// Less than 0 if the two differ by less than they vary.
+    /// How much longer an event takes with it than if it ends before. Those of all steps add up to the time of the event. Less than 0 if the two
+    /// differ by less than they vary.
     pub added_ns: Estimate,
 }
 

@@ -50,18 +50,13 @@ pub(crate) fn estimate(repetitions: &[f64], confidence: f64) -> Estimate {
     logs.mean_within(freedom, logs.error2.sqrt(), confidence)
 }
 
-/// What repetitions say of a difference, which may be negative: their mean.
-pub(crate) fn difference(repetitions: &[f64], confidence: f64) -> Estimate {
+/// Half of the interval around the mean of a difference, which may be negative; `None` with one repetition.
+pub(crate) fn half_of_difference(repetitions: &[f64], confidence: f64) -> Option<f64> {
     let count = repetitions.len() as f64;
     let mean = repetitions.iter().sum::<f64>() / count;
     let squares: f64 = repetitions.iter().map(|value| (value - mean).powi(2)).sum();
     let error = (squares / (count - 1.0) / count).sqrt();
-    let half = half_interval(count - 1.0, error, confidence);
-    Estimate {
-        value: mean,
-        low: half.map(|half| mean - half),
-        high: half.map(|half| mean + half),
-    }
+    half_interval(count - 1.0, error, confidence)
 }
 
 /// Half of Student's interval; `None` without freedom, where there is no distribution.
@@ -153,13 +148,9 @@ mod tests {
     /// By hand: -1, 0, 4; mean 1, standard error sqrt(7/3), t(0.975; 2) = 4.3027.
     #[test]
     fn a_difference_may_be_negative() {
-        let interval = difference(&[-1.0, 0.0, 4.0], 0.95);
-        let half = 4.3027 * (7.0_f64 / 3.0).sqrt();
-        assert_eq!(interval.value, 1.0);
-        assert!(close(interval.low.expect("known"), 1.0 - half), "{interval:?}");
-        assert!(close(interval.high.expect("known"), 1.0 + half), "{interval:?}");
-        let alone = difference(&[-0.5], 0.95);
-        assert_eq!((alone.value, alone.low, alone.high), (-0.5, None, None));
+        let half = half_of_difference(&[-1.0, 0.0, 4.0], 0.95).expect("known");
+        assert!(close(half, 4.3027 * (7.0_f64 / 3.0).sqrt()), "{half}");
+        assert_eq!(half_of_difference(&[-0.5], 0.95), None);
     }
 
     /// With R: t.test(log(c(10,11,12,11)), log(c(20,21,19,22,20)), conf.level=0.95), exponentiated.

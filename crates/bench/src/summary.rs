@@ -11,7 +11,7 @@ use crate::report::{
     RowClock, SampleClock, Samples, State,
 };
 use crate::run::{Kept, Load, Pass, Plan, quickest_ns};
-use crate::statistics::{difference, estimate, median, percentile, sorted};
+use crate::statistics::{estimate, half_of_difference, median, percentile, sorted};
 
 /// Of single events.
 const PERCENTILES: [f64; 6] = [25.0, 50.0, 75.0, 95.0, 99.0, 99.9];
@@ -363,8 +363,8 @@ impl<'o> Figures<'o> {
         (!added.is_empty()).then_some(added)
     }
 
-    /// What the last step of a row adds to the row before. Each repetition has the difference of their medians, which come from the same passes, so that
-    /// all steps of a repetition add up to the whole event.
+    /// What the last step of a row adds to the row before: the difference of their times, so that all steps add up to the whole event. The interval is
+    /// that of the differences within repetitions, whose medians come from the same passes.
     fn step(&self, series: &Series) -> Option<EventStep> {
         if series.peer.group != Group::Steps {
             return None;
@@ -372,23 +372,26 @@ impl<'o> Figures<'o> {
         let rows = series.peer.rows;
         let place = rows.iter().position(|kind| kind.name == series.kind.name)?;
         let until_here = self.repetitions(series, series.kind.clock);
-        let added = match place.checked_sub(1) {
-            None => values(&until_here),
+        let (added, time_before) = match place.checked_sub(1) {
+            None => (values(&until_here), 0.0),
             Some(before) => {
                 let before = self.named(rows[before].name, series.load)?;
                 let until_before = self.repetitions(before, series.kind.clock);
-                joined(&until_here, &until_before)
-                    .map(|(_, with, without)| with - without)
-                    .collect()
+                let added = joined(&until_here, &until_before).map(|(_, with, without)| with - without);
+                (added.collect(), time(&until_before).value)
             }
         };
-        let estimate = (!added.is_empty()).then(|| difference(&added, CONFIDENCE))?;
+        if added.is_empty() {
+            return None;
+        }
+        let value = time(&until_here).value - time_before;
+        let half = half_of_difference(&added, CONFIDENCE);
         Some(EventStep {
             name: series.kind.variant.to_owned(),
             added_ns: Estimate {
-                value: rounded(estimate.value),
-                low: estimate.low.map(rounded),
-                high: estimate.high.map(rounded),
+                value: rounded(value),
+                low: half.map(|half| rounded(value - half)),
+                high: half.map(|half| rounded(value + half)),
             },
         })
     }
@@ -664,7 +667,10 @@ mod tests {
         add(&mut outcome, "piste-clock", &[9, 9, 99, 3, 3, 3]);
         let step = |row: &str| row_of(&outcome, row).step.expect("it is one");
         let added = ["piste-callback", "piste-lookup", "piste-clock"].map(|row| step(row).added_ns.value);
-        assert_eq!(added, [1.5, 2.0, 2.5]);
+        let times = ["piste-callback", "piste-lookup", "piste-clock"].map(|row| row_of(&outcome, row).time_ns.value);
+        // The geometric means of 1 and 2, 3 and 4, 9 and 3.
+        assert_eq!(times, [1.414, 3.464, 5.196]);
+        assert_eq!(added, [1.414, 2.05, 1.732]);
         assert_eq!(step("piste-clock").name, "clock");
         assert!(step("piste-clock").added_ns.low < Some(0.0));
         // The row before was not measured.

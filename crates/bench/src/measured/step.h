@@ -4,11 +4,11 @@
  * program, compiled from Piste's headers with PISTE_LAST_STEP set (piste/steps.h). What one of these events takes longer than the one that
  * ends a step earlier is the time that the step adds. steps.c has the whole event.
  *
- * When something is not as usual, the event is recorded whole by the general path, as any other event: at the end of a sub-buffer, and when
- * the ring's window is over (about 20 times a second). Otherwise nothing is recorded. The steps from the reservation on leave holes in the
+ * When something is not as usual, the event is recorded whole by the general path, as any other event: when the ring's window is over (about 20
+ * times a second; events that read the clock), and at the end of a sub-buffer (events that reserve space). Otherwise nothing is recorded. The steps from the reservation on leave holes in the
  * ring: space that nobody commits, which a ring that is overwritten does not enter again. So they are marked as committed every HOLES_MAX
- * events: the same bytes in memory as whole events mark, but many with one store. What these marks say is wrong, so nobody
- * reads this ring (peers/piste_steps.rs).
+ * events: the same bytes in memory as whole events mark, but many with one store. These marks are wrong, so this
+ * ring is never read (peers/piste_steps.rs).
  */
 #include "rounds.h"
 #include "steps.h"
@@ -76,7 +76,8 @@ void RECORD(uint64_t first, uint64_t count)
 
 		record_some(first, some);
 		first += some;
-		if (PISTE_LAST_STEP >= PISTE_STEP_RESERVE)
+		/* Otherwise the kernel has given the ring to another thread, which marks the rest. */
+		if (PISTE_LAST_STEP >= PISTE_STEP_RESERVE && own_ring().index == own.index)
 			mark_holes(own.view, own.index);
 	}
 }

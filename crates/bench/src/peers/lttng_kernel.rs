@@ -23,7 +23,7 @@ pub(super) const PEER: Peer = Peer {
         if !Path::new(TRACER).exists() || !MODULES.iter().all(|module| is_loaded(module)) {
             return Err(Absence::new(
                 "the kernel modules of LTTng are not loaded",
-                "install them (Debian: apt install lttng-modules-dkms), and restart LTTng's session daemon, which loads them (systemctl restart lttng-sessiond)",
+                "install them (Debian: apt install lttng-modules-dkms), and restart LTTng's session daemon, which loads them (systemctl restart lttng-sessiond; this ends its sessions)",
             ));
         }
         is_root()?;
@@ -35,9 +35,9 @@ pub(super) const PEER: Peer = Peer {
     },
 };
 
-/// What session daemons ask for kernel sessions.
+/// The file through which session daemons create kernel sessions.
 const TRACER: &str = "/proc/lttng";
-/// Without one of these, session daemons do not record the kernel.
+/// Session daemons need all of these to record the kernel.
 const MODULES: [&str; 6] = [
     "lttng_ring_buffer_client_discard",
     "lttng_ring_buffer_client_overwrite",

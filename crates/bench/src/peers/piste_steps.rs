@@ -5,6 +5,7 @@
 //! Events that end early leave a ring in which the marks of records are wrong (`measured/step.h`). They have a session of their own, which nobody
 //! reads and which ends with this pisted.
 
+use std::fs;
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -15,8 +16,8 @@ use crate::pisted::{Pisted, events_in, library_flags};
 use crate::report::Group;
 use crate::workshop::{Sized, Workshop};
 
-/// The fast path exists only there.
-const HAS_FAST_PATH: bool = cfg!(target_arch = "x86_64");
+/// What the kernel keeps time with. The fast path reads the time stamp counter, which it does only where the kernel does.
+const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 /// The session of the whole event, and that of events that end early.
 const WHOLE: (&str, &str) = ("whole", "bench:whole");
 const UNFINISHED: (&str, &str) = ("unfinished", "bench:unfinished");
@@ -45,9 +46,10 @@ pub(super) const PEER: Peer = Peer {
         RowKind::recorded("piste-commit", "Piste, up to the commit: whole event", "commit"),
     ],
     find: |workshop| {
-        if !HAS_FAST_PATH {
+        let is_tsc = fs::read_to_string(CLOCK).is_ok_and(|clock| clock.trim() == "tsc");
+        if !(is_tsc && cfg!(target_arch = "x86_64")) {
             return Err(Absence::for_good(
-                "events take the general path on this processor, and the steps are those of the fast path",
+                "the kernel does not keep time with the TSC of x86-64, so events take the general path, and the steps are those of the fast path",
             ));
         }
         let mut flags = library_flags(workshop)?;
@@ -102,7 +104,7 @@ impl EventSession for Session<'_> {
         Some(command)
     }
 
-    /// Nobody asks for anything but the whole event: only its row records.
+    /// Called only for the whole event, the only row that is recorded.
     fn recorded(&mut self, _variant: &str) -> Result<Recorded, Error> {
         if let Some(found) = self.found {
             return Ok(found);

@@ -100,11 +100,10 @@ pub(super) fn samples(rows: &[&Row]) -> Markup {
 pub(super) fn stacks(rows: &[&Row]) -> Markup {
     let events = events_of_steps(rows);
     let parts = events.iter().map(|steps| {
-        // A step that adds less than nothing takes no place.
-        let lengths = steps.iter().map(|part| part.step.added_ns.value.max(0.0));
-        lengths.scan(0.0, |end, length| {
+        // A step that adds less than nothing gets no width.
+        steps.iter().scan(0.0_f64, |end, part| {
             let begin = *end;
-            *end += length;
+            *end = begin.max(part.row.time_ns.value);
             Some((begin, *end))
         })
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results as text: what was measured and how, a table of events and one of system calls, what the processor counted, how the machine was, and what is
+//! Results as text: what was measured and how, tables of events, of their steps and of system calls, what the processor counted, how the machine was, and what is
 //! not here.
 
 use std::collections::BTreeSet;
