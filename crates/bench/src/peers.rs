@@ -20,6 +20,7 @@ mod prototype;
 mod static_probe;
 mod strace;
 mod sysdig;
+mod systemtap;
 mod tracefs;
 mod untraced_calls;
 mod uprobe;
@@ -36,7 +37,7 @@ use crate::report::{Group, RowClock};
 use crate::workshop::{Sized, Workshop};
 
 /// All of them, in the order of the tables.
-pub static PEERS: [Peer; 18] = [
+pub static PEERS: [Peer; 19] = [
     floor::PEER,
     prototype::PEER,
     piste::PEER,
@@ -54,6 +55,7 @@ pub static PEERS: [Peer; 18] = [
     perf::PEER,
     bpftrace::PEER,
     sysdig::PEER,
+    systemtap::PEER,
     strace::PEER,
 ];
 
