@@ -14,6 +14,9 @@ from kernels import Failed, Kernel, Store
 # What the recorder needs, and the tracepoints that the comparison records. The other probes take minutes, and the one for timers does not compile
 # with every kernel.
 PROBES = ("kprobes", "kretprobes", "uprobes", "probe-sched", "probe-irq", "probe-statedump")
+# The script of `piste bench`, and the function that it probes.
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "crates" / "bench" / "src" / "peers" / "systemtap.stp"
+FUNCTION = "__x64_sys_getppid"
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,36 @@ def use_here(root: pathlib.Path, release: str) -> pathlib.Path:
     makefile = headers / "Makefile"
     makefile.write_text(makefile.read_text().replace("/usr/src/", f"{root}/usr/src/"))
     return headers
+
+
+def compile_systemtap(store: Store, kernel: Kernel) -> None:
+    """Compiles SystemTap's module on this machine, into a cache where stap finds it in the guest: an emulated machine needs minutes."""
+    home = store.get(kernel)
+    release = (home / "release").read_text()
+    folder = home / "systemtap"
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        store.update()
+        names = [f"linux-headers-{release}", re.sub(r"-\w+$", "-common", f"linux-headers-{release}"), f"linux-kbuild-{kernel.version}"]
+        store.unpack(names, folder / "unpacked")
+        headers = use_here(folder / "unpacked", release)
+        # As the kernel's build leaves it; stap looks for names only.
+        (headers / "System.map").write_text(f"{0:016x} T {FUNCTION}\n")
+        (folder / "headers").symlink_to(headers)
+        runtime = shutil.copytree("/usr/share/systemtap/runtime", folder / "runtime")
+        # Updates of Linux 6.1 have renamed a function, which SystemTap 4.8 does not know.
+        source = runtime / "stp_task_work.c"
+        text = source.read_text()
+        for old in ("task_work_cancel(task, func)", 'task_work_cancel")', "typeof(&task_work_cancel)", "define task_work_cancel ("):
+            text = text.replace(old, old.replace("task_work_cancel", "task_work_cancel_func"))
+        source.write_text(text.replace("stp_task_work_cancel_func(", "stp_task_work_cancel("))
+        (folder / "complete").touch()
+    print(f"compiling SystemTap's module for Linux {release}", flush=True)
+    environment = os.environ | {"SYSTEMTAP_DIR": str(folder), "SYSTEMTAP_RUNTIME": str(folder / "runtime")}
+    command = ["stap", "-p4", "-r", (folder / "headers").resolve(), SCRIPT, FUNCTION]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Failed(f"SystemTap's module cannot be compiled: {done.stderr.strip()}")
 
 
 def choose_probes(source: pathlib.Path) -> None:

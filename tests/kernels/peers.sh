@@ -16,7 +16,8 @@ state() {
 	ls -A $TMPDIR $tracing/instances
 	cat $tracing/dynamic_events $tracing/uprobe_events
 	awk '{ print $1, $3 }' /proc/modules | sort
-	for name in lttng sysdig piste calls; do pgrep -l $name | cut -d' ' -f2; done
+	cat /proc/sys/kernel/kptr_restrict /proc/sys/debug/kprobes-optimization
+	for name in lttng sysdig stap piste calls; do pgrep -l $name | cut -d' ' -f2; done
 }
 
 # interrupted PEER PROCESS: ends piste bench with Ctrl-C while a process of that name runs.
@@ -39,7 +40,7 @@ interrupted() {
 }
 
 state >$out/state-unloaded-before
-piste --json bench --quick user_events lttng-kernel sysdig >$out/unloaded
+piste --json bench --quick user_events lttng-kernel sysdig systemtap >$out/unloaded
 state >$out/state-unloaded-after
 
 home=/lib/modules/$(uname -r)
@@ -51,10 +52,16 @@ names=("$modules"/lttng-{ring-buffer,counter}-*.ko)
 names=("${names[@]##*/}")
 modprobe -a scap "${names[@]%.ko}"
 
+# SystemTap's module was compiled on the host.
+systemtap=$(sed -n 's/.*lab.systemtap=\([^ ]*\).*/\1/p' /proc/cmdline)
+ln -s "$(readlink "$systemtap/headers")" "$home/build"
+export SYSTEMTAP_DIR=$systemtap SYSTEMTAP_RUNTIME=$systemtap/runtime
+
 state >$out/state-loaded-before
-piste --json bench --quick lttng-kernel sysdig >$out/loaded
+piste --json bench --quick lttng-kernel sysdig systemtap >$out/loaded
 state >$out/state-loaded-after
 interrupted lttng-kernel lttng-sessiond
 interrupted sysdig sysdig
+interrupted systemtap stapio
 state >$out/state-interrupted-after
 dmesg | grep -aE 'BUG|WARNING|Oops|Call Trace' | head -n 20 >$out/complaints

@@ -21,6 +21,7 @@ mod prototype;
 mod static_probe;
 mod strace;
 mod sysdig;
+mod systemtap;
 mod tracefs;
 mod untraced_calls;
 mod uprobe;
@@ -37,7 +38,7 @@ use crate::report::{Group, RowClock};
 use crate::workshop::{Sized, Workshop};
 
 /// All of them, in the order of the tables.
-pub static PEERS: [Peer; 19] = [
+pub static PEERS: [Peer; 20] = [
     floor::PEER,
     prototype::PEER,
     piste::PEER,
@@ -56,6 +57,7 @@ pub static PEERS: [Peer; 19] = [
     perf::PEER,
     bpftrace::PEER,
     sysdig::PEER,
+    systemtap::PEER,
     strace::PEER,
 ];
 

@@ -363,14 +363,21 @@ fn what_is_missing_is_named_with_what_to_install() {
             .find(|path| path.exists());
         symlink(found.expect("it is installed"), little.join(program)).expect("a new link");
     }
-    let mut alone = bench.command("--json bench --quick fprintf lttng lttng-kernel perf sysdig strace");
+    let mut alone = bench.command("--json bench --quick fprintf lttng lttng-kernel perf sysdig systemtap strace");
     let finished = process::run(alone.env("PATH", &little).env_remove("CC"));
     let report = parsed(finished.expect_success());
     assert_eq!(
         names(&report["absent"], "peer"),
-        BTreeSet::from(["lttng", "lttng-kernel", "perf", "sysdig", "strace"])
+        BTreeSet::from(["lttng", "lttng-kernel", "perf", "sysdig", "systemtap", "strace"])
     );
-    let packages = ["lttng-tools", "lttng-tools", "linux-perf", "sysdig", "strace"];
+    let packages = [
+        "lttng-tools",
+        "lttng-tools",
+        "linux-perf",
+        "sysdig",
+        "systemtap linux-headers",
+        "strace",
+    ];
     for (place, package) in packages.into_iter().enumerate() {
         let remedy = report["absent"][place]["remedy"].as_str().expect("there is one");
         assert!(remedy.contains(&format!("apt install {package}")), "{report:#}");

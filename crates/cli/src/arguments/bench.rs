@@ -11,9 +11,9 @@ use super::reading::PageOptions;
 /// Measure what an event costs with each tracer of this machine
 ///
 /// Runs rounds of each tracer in turn: for programs without a tracer, Piste, LTTng-UST, trace_marker, user_events, USDT and uprobe; for system calls
-/// tracefs, Piste, LTTng, perf, BPF, sysdig and strace. Tracers that are not installed are named, with what to install; no kernel module is loaded.
-/// Measured programs are compiled here, so a C compiler is needed; tracing the kernel needs root. Takes a few minutes; Ctrl-C ends it early, with the
-/// results of the repetitions that are complete.
+/// tracefs, Piste, LTTng, perf, BPF, sysdig, SystemTap and strace. Tracers that are not installed are named, with what to install; no kernel module is
+/// loaded but SystemTap's own. Measured programs are compiled here, so a C compiler is needed; tracing the kernel needs root. Takes a few minutes;
+/// Ctrl-C ends it early, with the results of the repetitions that are complete.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
