@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opens a page of `piste report` in a browser: `node report.mjs PAGE [PICTURE]`. It must look as it was designed, and ask for nothing. PICTURE is
-// drawn for the documentation (tools/pictures).
+// Opens a page of `piste report`, `piste latency` or `piste bench` in a browser: `node report.mjs PAGE [PICTURE]`. It must look as it was
+// designed, and ask for nothing. PICTURE is drawn for the documentation (tools/pictures).
 import { strict as assert } from "node:assert";
 import { pathToFileURL } from "node:url";
 import { launch } from "./chromium.mjs";
@@ -26,7 +26,7 @@ try {
 			// Nothing is wider than the window.
 			isWide: document.documentElement.scrollWidth > innerWidth,
 			pictures: [...document.querySelectorAll("figure > svg")].map((svg) => svg.getBoundingClientRect().height),
-			shapes: document.querySelectorAll("figure path").length,
+			shapes: document.querySelectorAll("figure path, figure rect").length,
 		}));
 		assert.equal(seen.background, background);
 		assert.equal(seen.isWide, false);

@@ -25,6 +25,9 @@ const FAULT_ABOVE: Duration = Duration::from_nanos(150);
 /// So many events at the beginning may all have had one: the quickest event has not come yet.
 const FIRST_EVENTS: usize = 100;
 
+/// Slow events vary more: only those are looked at that take longer than the quickest one by this part of it.
+const SLOW_PART: u64 = 4;
+
 /// A CPU on which events are measured.
 pub(crate) struct MeasuredCpu<W> {
     /// Which one.
@@ -141,7 +144,7 @@ impl<C: Counter, E: Event, P: Pace, W: Watch, F: FnMut() -> u64, M: FnMut(u32) -
                     samples.faulted.push(number as u32);
                 }
                 // The first one is the quickest so far, and slow nevertheless.
-                if number == 0 || ticks - quickest >= limits.look_above {
+                if number == 0 || ticks - quickest >= limits.look_above.max(quickest / SLOW_PART) {
                     if is_disturbance(&self.cpus[place].watch.look()) {
                         samples.disturbed.push(number as u32);
                     }
