@@ -2,6 +2,7 @@
 //! SystemTap: a module of the kernel that counts the entry and the return of `getppid` with kprobes. It is compiled once, and loaded for each block.
 
 use std::env::consts::ARCH;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +14,7 @@ use rustix::system::uname;
 use super::attached::{Attached, read};
 use super::{CallSession, CallTracer, Found, Peer, Recorded, RowKind, is_root};
 use crate::error::{Absence, Error};
-use crate::processes::{bound, find, output_of};
+use crate::processes::{Patience, bound, find, output_of};
 use crate::report::Group;
 use crate::workshop::{READING_LIMIT, Workshop};
 
@@ -93,14 +94,14 @@ struct SystemTap {
 
 impl CallTracer for SystemTap {
     fn attach<'w>(&self, workshop: &'w Workshop, pid: u32) -> Result<Box<dyn CallSession + 'w>, Error> {
-        let name = self.module.file_stem().unwrap_or_default();
+        let name = self.module.file_stem().unwrap_or_default().to_owned();
+        // staprun changes them for any module, and so also when it unloads one: they are restored at the very end.
+        let settings = Settings::save();
+        let loaded = Loaded(name);
         // Of a run that was killed. One that is in use is not removed.
-        if Path::new("/sys/module").join(name).exists() {
-            output_of(Command::new("staprun").arg("-d").arg(name), &workshop.patience)?;
-        }
+        loaded.unload();
         let output = workshop.path("systemtap");
         let file = File::create(&output).map_err(|error| cannot_write(&output, &error))?;
-        let settings = Settings::save();
         let mut command = bound("staprun");
         command.args(["-x", &pid.to_string()]).arg(&self.module).stdout(file);
         let is_attached = |_| fs::read_to_string(&output).is_ok_and(|text| text.contains("attached\n"));
@@ -109,6 +110,7 @@ impl CallTracer for SystemTap {
         Ok(Box::new(Session {
             attached,
             output,
+            _loaded: loaded,
             _settings: settings,
         }))
     }
@@ -117,7 +119,9 @@ impl CallTracer for SystemTap {
 struct Session {
     attached: Attached,
     output: PathBuf,
-    /// Restored after it has ended.
+    /// Unloaded after it has ended.
+    _loaded: Loaded,
+    /// Restored after that.
     _settings: Settings,
 }
 
@@ -127,6 +131,25 @@ impl CallSession for Session {
         let text = read(&self.output)?;
         let count = text.lines().find_map(|line| line.strip_prefix("calls: ")?.parse().ok());
         Ok(Recorded::events(count.unwrap_or(0)))
+    }
+}
+
+/// The name of a module. staprun unloads it when it ends, unless a signal comes while it is still loading it.
+struct Loaded(OsString);
+
+impl Loaded {
+    fn unload(&self) {
+        if Path::new("/sys/module").join(&self.0).exists() {
+            let mut command = Command::new("staprun");
+            // There is nobody who could do more about it.
+            let _ = output_of(command.arg("-d").arg(&self.0), &Patience::for_the_end());
+        }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.unload();
     }
 }
 
