@@ -2,13 +2,15 @@
 //! What commands that measure for minutes have in common: `piste bench`, `piste calibrate`, and `piste latency` with tracers.
 
 use std::env;
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{Write, stderr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use piste_reason::reason;
+use piste_terminal::Size;
+use piste_terminal::fit::start;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -56,14 +58,12 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(json: bool) -> Progress {
-        Progress {
-            is_shown: !json && stderr().is_terminal(),
-        }
+        Progress { is_shown: !json }
     }
 
-    /// Shows what it does now. `results` are those that Ctrl-C ends it with.
-    pub(crate) fn say(&self, what: &str, results: &str) {
-        self.write(&format!("{what}; Ctrl-C ends it with {results}"));
+    /// Shows what it does now. Ctrl-C ends it with the results so far.
+    pub(crate) fn say(&self, what: &str) {
+        self.write(&format!("{what}; Ctrl-C ends it early"));
     }
 
     pub(crate) fn clear(&self) {
@@ -71,9 +71,9 @@ impl Progress {
     }
 
     fn write(&self, text: &str) {
-        if self.is_shown {
-            // A terminal that is gone ends nothing.
-            let _ = write!(stderr(), "\r\x1b[K{text}");
+        if let Some(size) = Size::of_stderr().filter(|_| self.is_shown) {
+            // A second line would remain. A terminal that is gone ends nothing.
+            let _ = write!(stderr(), "\r\x1b[K{}", start(text, size.columns - 1));
         }
     }
 }

@@ -5,8 +5,8 @@
 //! Between two events, the loop waits until the next one is due, and moves to the other CPU and back from time to time.
 //!
 //! An event that took longer than the quickest one by as much as an interrupt takes is looked at, as a gap of the tight loop is (spin.rs): was it
-//! interrupted? Page faults are looked for sooner, because one may be quick, and so is asking the kernel for them. Reading the kernel's counters leaves
-//! its traces in the caches, so the event after that is marked.
+//! interrupted? Page faults are looked for sooner, because one may be quick, and so is asking the kernel for them. Reading the kernel's counters changes
+//! what is in the caches, so the event after that is marked.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -127,7 +127,7 @@ pub(crate) fn measured(wanted: &Wanted, json: bool) -> Result<Report, Failure> {
     };
     let progress = Progress::new(json);
     let measured = run(&plan, &mut |step| {
-        progress.say(&told(step), "the results of what is complete");
+        progress.say(&told(step));
     });
     progress.clear();
     measured.map_err(|error| match error {

@@ -54,8 +54,7 @@ pub(super) fn overhead(
             0 => "warming up".to_owned(),
             round => format!("round {round} of {}", step.of),
         };
-        let what = format!("{round}: {}", printable(step.way));
-        progress.say(&what, "the results of what is complete");
+        progress.say(&format!("{round}: {}", printable(step.way)));
     });
     progress.clear();
     let measured = measured.map_err(|error| match error {

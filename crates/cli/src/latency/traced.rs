@@ -151,7 +151,7 @@ fn with_machine<T>(arguments: &Latency, json: bool, measure: Measure<T>) -> Resu
         notes.iter().for_each(|note| tell_sentence(note));
     }
     let progress = Progress::new(json);
-    let found = measure(&plan, &mut |step| progress.say(&told(step), "the results so far"));
+    let found = measure(&plan, &mut |step| progress.say(&told(step)));
     progress.clear();
     let mut problems = Vec::new();
     let load = loads.map(|loads| {
