@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define TIMES  10
+#define TIMES  100
 #define EVENTS 20
 
 static volatile unsigned long steps;
