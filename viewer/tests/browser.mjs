@@ -462,11 +462,14 @@ const scenarios = {
 				{ top: Math.round(own.y - box.y), height: Math.round(own.height), colour },
 			);
 		};
-		const area = await heights(/^eth0 queued/, [190, 92, 20]);
-		assert.ok(area.filter((height) => height > 0).length > 900, `${area}`);
-		assert.ok(new Set(area).size > 5, "the area is flat");
-		const frequency = await heights(/^frequency/, [126, 98, 178]);
-		assert.ok(frequency.filter((height) => height > 5).length > 900, `${frequency}`);
+		const areDrawn = async (name, colour, least) => {
+			const found = await heights(name, colour);
+			return found.filter((height) => height > least).length > 900;
+		};
+		const [queued, frequency] = [/^eth0 queued/, /^frequency/];
+		await until("the area is drawn", () => areDrawn(queued, [190, 92, 20], 0));
+		assert.ok(new Set(await heights(queued, [190, 92, 20])).size > 5, "the area is flat");
+		await until("the frequency is drawn", () => areDrawn(frequency, [126, 98, 178], 5));
 		// The tooltip has the rate.
 		const box = await canvas.boundingBox();
 		const over = async (name) => {

@@ -128,7 +128,10 @@ export const causes = {
 		assert.match(page.url(), /range=/);
 		await shot(page, "path-segment");
 		// The path of a piece.
-		await page.goto(page.url().replace(/span=[^&]*/, `span=${begin}%2C${end}`));
+		const whole = page.url().replace(/span=[^&]*/, `span=${begin}%2C${end}`);
+		await page.goto("about:blank");
+		await page.goto(whole);
+		await until("lanes are drawn", async () => Object.keys(await colours(page)).length > 3);
 		await page.locator(".name .title", { hasText: "sleeper" }).first().click();
 		const selection = page.locator("section[aria-label=Selection]");
 		await selection.locator("table").first().waitFor();

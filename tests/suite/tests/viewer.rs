@@ -56,9 +56,9 @@ for number in range(3):
     if os.fork() == 0:
         if number == 0:
             open('/proc/self/comm', 'w').write('<img src=x>')
-        end = time.monotonic() + 0.6
-        while time.monotonic() < end:
-            open('/dev/null').close()
+        while time.process_time() < 0.2:
+            for again in range(100):
+                open('/dev/null').close()
         os._exit(0)
 reads, writes = os.pipe()
 for name in ['sleeper', 'waker']:

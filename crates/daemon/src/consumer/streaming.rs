@@ -283,8 +283,9 @@ impl Streaming for Session {
 
     fn next_look(&self) -> Again {
         match self.stage {
-            _ if self.ring_sets.is_empty() => Again::Never,
+            // Even if no program is left.
             Stage::Started if self.trace.chunks.has_untold_matches() => Again::After(SOON),
+            _ if self.ring_sets.is_empty() => Again::Never,
             Stage::Started if self.attention.is_at_rest() && !self.flushes.are_wanted() => Again::After(LOOK_AT_ALL),
             // Soon, and sooner than large rings need it.
             Stage::Started if self.is_of_trigger() => Again::After(SOON),

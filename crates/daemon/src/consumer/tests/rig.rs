@@ -26,7 +26,9 @@ use super::super::watch::{Rung, Watch};
 use super::writer::Writer;
 use crate::bell::Bell;
 use crate::contexts::Contexts;
-use crate::link::{BellPlace, ChannelTotals, Failure, Geometry, Link, Loss, Opening, Purpose, Rotation, ToControl};
+use crate::link::{
+    BellPlace, ChannelTotals, Failure, Geometry, Lapse, Link, Loss, Opening, Purpose, Rotation, ToControl,
+};
 use crate::person::{Output, Person};
 
 /// The one channel's number.
@@ -89,6 +91,22 @@ impl Rig {
             Purpose::Trigger {
                 per_second: 1000,
                 lapse: None,
+            },
+        )
+    }
+
+    /// A started session of a trigger that waits for durations.
+    pub(super) fn of_durations() -> Rig {
+        let lapse = Lapse {
+            over_ns: 0,
+            by: "number".into(),
+            overdue: false,
+        };
+        Rig::with(
+            Loss::Discard,
+            Purpose::Trigger {
+                per_second: 1000,
+                lapse: Some(lapse),
             },
         )
     }

@@ -88,6 +88,35 @@ fn programs_that_end_and_sessions_that_close_are_told_of_to_the_end() {
 }
 
 #[test]
+fn what_was_recorded_last_is_compared_though_no_program_is_left() {
+    let mut rig = Rig::of_durations();
+    rig.program(1);
+    rig.record(1, 0..2);
+    rig.gone(1);
+    assert_eq!(rig.work(), Again::After(SOON));
+    rig.work();
+    assert_eq!(rig.work(), Again::Never, "compared");
+}
+
+#[test]
+fn what_is_only_counted_is_told_though_no_program_is_left() {
+    let mut rig = Rig::of_trigger();
+    rig.program(1);
+    rig.record(1, 0..300);
+    rig.work();
+    let (read, first) = rig.told();
+    assert!(read.len() < 300, "no more of them are worth reading soon");
+    rig.record(1, 300..310);
+    rig.gone(1);
+    let mut all = first;
+    while rig.work() != Again::Never {
+        all += rig.told().1;
+    }
+    all += rig.told().1;
+    assert_eq!(all, 310);
+}
+
+#[test]
 fn what_finds_no_space_is_counted() {
     let mut rig = Rig::of_trigger();
     rig.program(1);
