@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles test programs as a user would: with pkg-config's flags for the staged build, and every warning an error.
+//!
+//! tools/test names a folder in `PISTE_TEST_PROGRAMS`, which is empty when it begins: what many tests need is compiled once there.
 
+use std::env;
 use std::ffi::OsString;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,7 +17,7 @@ use crate::process::{self, Finished};
 pub const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
 /// One run of a compiler.
-#[derive(Clone)]
+#[derive(Clone, Hash)]
 pub struct Compilation {
     compiler: String,
     arguments: Vec<OsString>,
@@ -102,12 +107,27 @@ impl Compilation {
         process::run(self.command().arg("-fsyntax-only"))
     }
 
-    /// Compiles and links.
+    /// Compiles and links, or copies what another test has linked in this run. Each test has its own file: probes are put into files.
     ///
     /// # Panics
     /// The compiler complained.
     pub fn link(&self, output: &Path) {
-        self.try_link(output).expect_silent_success();
+        let Some(folder) = env::var_os("PISTE_TEST_PROGRAMS") else {
+            self.try_link(output).expect_silent_success();
+            return;
+        };
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        let kept = Path::new(&folder).join(format!("{:016x}", hasher.finish()));
+        if !kept.exists() {
+            // Several tests may do so at once.
+            let own = tempfile::tempdir_in(&folder).expect("a folder can be made there");
+            let linked = own.path().join("program");
+            self.try_link(&linked).expect_silent_success();
+            fs::rename(&linked, &kept).expect("it can be named");
+        }
+        // Not by this process: a child that another thread starts meanwhile would have the file open for writing, and nobody could execute it.
+        process::run(Command::new("cp").arg(&kept).arg(output)).expect_silent_success();
     }
 
     fn command(&self) -> Command {

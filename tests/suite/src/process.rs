@@ -16,7 +16,8 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Far more than anything here takes on a busy computer.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// How soon to look again. After a look that takes long, it rests twice as long, but not longer than the second of these.
+const LOOK_AGAIN: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(20)];
 
 /// A process that has ended.
 pub struct Finished {
@@ -274,9 +275,15 @@ fn has_thread(pid: i32, is_meant: impl Fn(char) -> bool) -> bool {
 /// It does not become so.
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}: not so after {PATIENCE:?}");
-        thread::sleep(LOOK_AGAIN);
+    let [least, most] = LOOK_AGAIN;
+    loop {
+        let begin = Instant::now();
+        if is_so() {
+            return;
+        }
+        let end = Instant::now();
+        assert!(end < deadline, "{what}: not so after {PATIENCE:?}");
+        thread::sleep((2 * (end - begin)).clamp(least, most));
     }
 }
 
