@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The viewer: until the first picture, while hands zoom and move, what the server needs, and making the timeline.
 
-The traces are made (tests/suite/src/made_trace.rs), so that they have as many threads and events as are asked for on any
+The traces are made (tests/support/src/made_trace.rs), so that they have as many threads and events as are asked for on any
 machine; one is really recorded. A browser without a screen draws in software, on the CPUs that the server has, too.
 viewer/tests/measure.mjs measures in the browser.
 

@@ -8,10 +8,10 @@ mod notation;
 
 use std::path::Path;
 
-use piste_suite::Workplace;
-use piste_suite::kernel::{KernelWorkplace, stolen_ns, workplace as kernel_workplace};
-use piste_suite::process::allowed_cpu;
-use piste_suite::report::{analyze, number, row, rows, text, time_is_filled};
+use piste_support::Workplace;
+use piste_support::kernel::{KernelWorkplace, stolen_ns, workplace as kernel_workplace};
+use piste_support::process::allowed_cpu;
+use piste_support::report::{analyze, number, row, rows, text, time_is_filled};
 use serde_json::Value;
 
 /// Records a command; its trace is in the folder.

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use piste_suite::Workplace;
-use piste_suite::build_tree::repository;
-use piste_suite::kernel::{KernelWorkplace, workplace as kernel_workplace};
-use piste_suite::process::allowed_cpu;
-use piste_suite::report::{analyze, number, record_whole, rows, text, time_is_filled};
+use piste_support::Workplace;
+use piste_support::build_tree::repository;
+use piste_support::kernel::{KernelWorkplace, workplace as kernel_workplace};
+use piste_support::process::allowed_cpu;
+use piste_support::report::{analyze, number, record_whole, rows, text, time_is_filled};
 use serde_json::Value;
 
 /// Of `timestamp_begin` and `timestamp_end` in a packet.

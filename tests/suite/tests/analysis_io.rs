@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste analyze` of files, devices and memory, on recordings whose answers the kernel counts as well.
 
-use piste_suite::kernel::workplace as kernel_workplace;
-use piste_suite::process::allowed_cpu;
-use piste_suite::report::{READ_DIRECTLY, analyze, number, record_whole, rows, text};
+use piste_support::kernel::workplace as kernel_workplace;
+use piste_support::process::allowed_cpu;
+use piste_support::report::{READ_DIRECTLY, analyze, number, record_whole, rows, text};
 use serde_json::Value;
 
 #[test]
@@ -74,7 +74,7 @@ fn read_by_devices() -> i64 {
 fn requests_are_those_that_a_device_has_done() {
     let Some(place) = kernel_workplace() else { return };
     // Where the build is, there is a disk if there is one at all.
-    let file = piste_suite::build_tree::build().join(format!("direct-{}", std::process::id()));
+    let file = piste_support::build_tree::build().join(format!("direct-{}", std::process::id()));
     let before = read_by_devices();
     let (trace, said) = record_whole(
         &place,

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use piste_suite::report::{analyze, number, rows, text};
-use piste_suite::{Compilation, Workplace};
+use piste_support::report::{analyze, number, rows, text};
+use piste_support::{Compilation, Workplace};
 use serde_json::Value;
 
 /// Some packets before the first loss, and behind the last overwritten one.

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use piste_suite::Workplace;
-use piste_suite::kernel::workplace as kernel_workplace;
-use piste_suite::report::{analyze, number, row, rows, text};
+use piste_support::Workplace;
+use piste_support::kernel::workplace as kernel_workplace;
+use piste_support::report::{analyze, number, row, rows, text};
 use serde_json::Value;
 
 /// perf prints thousandths of milliseconds.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `piste analyze` beside /proc, where a program looks at what the kernel has counted for it: bytes, switches, time on a CPU.
 
-use piste_suite::kernel::{stolen_ns, workplace as kernel_workplace};
-use piste_suite::report::{analyze, number, record_whole, row};
+use piste_support::kernel::{stolen_ns, workplace as kernel_workplace};
+use piste_support::report::{analyze, number, record_whole, row};
 use serde_json::Value;
 
 /// Does a bit of everything between two looks at /proc. A call that it makes nowhere else marks each begin and end in the trace: 0 before the

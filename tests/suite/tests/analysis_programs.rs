@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use piste_suite::kernel::workplace as kernel_workplace;
-use piste_suite::process::allowed_cpu;
-use piste_suite::report::number;
-use piste_suite::{Compilation, Workplace};
+use piste_support::kernel::workplace as kernel_workplace;
+use piste_support::process::allowed_cpu;
+use piste_support::report::number;
+use piste_support::{Compilation, Workplace};
 use serde_json::Value;
 
 fn text(path: &Path) -> &str {

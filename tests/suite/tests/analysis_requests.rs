@@ -2,10 +2,10 @@
 //! What `piste analyze` says of requests to a device of our own, which nobody else uses: beside what the device counts, and where requests cannot
 //! be told from each other.
 
-use piste_suite::Workplace;
-use piste_suite::disk::LoopDevice;
-use piste_suite::kernel::workplace as kernel_workplace;
-use piste_suite::report::{analyze, number, record_whole, rows, text};
+use piste_support::Workplace;
+use piste_support::disk::LoopDevice;
+use piste_support::kernel::workplace as kernel_workplace;
+use piste_support::report::{analyze, number, record_whole, rows, text};
 use serde_json::Value;
 
 /// Reads and writes a device past the page cache, one request after the other, and says what the device counted meanwhile.

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use piste_suite::build_tree::repository;
-use piste_suite::comments::{Notation, named_files};
+use piste_support::build_tree::repository;
+use piste_support::comments::{Notation, named_files};
 
 /// Crates that may hold `unsafe`: those that share memory, and the one that reads the time stamp counter.
 const MAY_BE_UNSAFE: [&str; 5] = ["abi", "bpf", "kernel", "latency", "ring"];
@@ -118,7 +118,7 @@ fn piste_and_pisted_alone_use_crates_with_the_same_features_as_together() {
 fn nothing_uses_the_tests_and_the_benchmarks() {
     for folder in crates() {
         let manifest = read(&folder.join("Cargo.toml"));
-        for forbidden in ["piste-suite", "tests/", "bench/"] {
+        for forbidden in ["piste-suite", "piste-support", "tests/", "bench/"] {
             assert!(!manifest.contains(forbidden), "{folder:?} uses {forbidden}");
         }
     }

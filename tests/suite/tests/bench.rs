@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use piste_suite::build_tree::binary;
-use piste_suite::process::{self, wait_until};
-use piste_suite::report::{rows, text};
-use piste_suite::{Finished, Running, Workplace, kernel};
+use piste_support::build_tree::binary;
+use piste_support::process::{self, wait_until};
+use piste_support::report::{rows, text};
+use piste_support::{Finished, Running, Workplace, kernel};
 use rustix::process::Signal;
 use serde_json::Value;
 

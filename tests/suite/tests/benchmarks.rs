@@ -5,8 +5,8 @@ use std::fs;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use piste_suite::build_tree::{build, repository};
-use piste_suite::{Workplace, kernel, process};
+use piste_support::build_tree::{build, repository};
+use piste_support::{Workplace, kernel, process};
 
 /// The benchmarks build the same programs, in the same places.
 fn alone() -> MutexGuard<'static, ()> {

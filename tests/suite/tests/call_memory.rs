@@ -7,9 +7,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use piste_suite::build_tree::repository;
-use piste_suite::kernel::{self, KernelSession};
-use piste_suite::{Recording, Workplace, process, strace, users};
+use piste_support::build_tree::repository;
+use piste_support::kernel::{self, KernelSession};
+use piste_support::{Recording, Workplace, process, strace, users};
 use serde_json::Value;
 
 /// An entry and its exit.

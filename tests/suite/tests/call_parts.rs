@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! System calls of which only entries or only exits are recorded: what is in the trace, and what answers say of it.
 
-use piste_suite::kernel::{self, KernelSession};
-use piste_suite::process;
-use piste_suite::report::{analyze, rows};
-use piste_suite::{Trace, Workplace};
+use piste_support::kernel::{self, KernelSession};
+use piste_support::process;
+use piste_support::report::{analyze, rows};
+use piste_support::{Trace, Workplace};
 use serde_json::Value;
 
 /// Makes each call that the tests look for, and others.

@@ -4,11 +4,11 @@
 use std::env;
 use std::process::Command;
 
-use piste_suite::build_tree::{build, repository};
-use piste_suite::disk::Disk;
-use piste_suite::kernel::{KernelWorkplace, workplace as kernel_workplace};
-use piste_suite::process::run;
-use piste_suite::report::{self, number, rows, text};
+use piste_support::build_tree::{build, repository};
+use piste_support::disk::Disk;
+use piste_support::kernel::{KernelWorkplace, workplace as kernel_workplace};
+use piste_support::process::run;
+use piste_support::report::{self, number, rows, text};
 use serde_json::Value;
 
 /// Records a case without loss; the trace. `None`, once said why, where the case cannot be had.

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use piste_suite::kernel::{self, KernelSession};
-use piste_suite::{Running, Trace, Workplace};
+use piste_support::kernel::{self, KernelSession};
+use piste_support::{Running, Trace, Workplace};
 use serde_json::Value;
 
 /// It is attached when this returns: with a pisted, programs begin when they are.

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use piste_suite::process::{allowed_cpu, send, stop, wait_until};
-use piste_suite::{Running, Trace, Workplace};
+use piste_support::process::{allowed_cpu, send, stop, wait_until};
+use piste_support::{Running, Trace, Workplace};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

@@ -3,10 +3,10 @@
 
 use std::sync::Mutex;
 
-use piste_suite::build_tree::programs;
-use piste_suite::kernel::{KernelWorkplace, workplace as kernel_workplace};
-use piste_suite::process::allowed_cpu;
-use piste_suite::report::{self, number, rows, text};
+use piste_support::build_tree::programs;
+use piste_support::kernel::{KernelWorkplace, workplace as kernel_workplace};
+use piste_support::process::allowed_cpu;
+use piste_support::report::{self, number, rows, text};
 use serde_json::Value;
 
 /// Two programs, `hog` and `victim`, which have one CPU for both. The hog is more urgent than anything else there, and computes until the victim is

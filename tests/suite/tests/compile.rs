@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use piste_suite::build_tree::programs;
-use piste_suite::compiler::{Compilation, WARNINGS};
+use piste_support::build_tree::programs;
+use piste_support::compiler::{Compilation, WARNINGS};
 
 const C: &str = "-std=c11";
 const CPP: &str = "-std=c++17";

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use piste_suite::process::{self, Running, wait_until};
-use piste_suite::{Compilation, Event, Trace, Workplace, build_tree, kernel};
+use piste_support::process::{self, Running, wait_until};
+use piste_support::{Compilation, Event, Trace, Workplace, build_tree, kernel};
 use rustix::process::Signal;
 use serde_json::{Map, Value};
 
@@ -390,7 +390,7 @@ fn contexts_are_added_while_the_session_records_and_no_event_is_lost() {
     running.finish();
     let last = returned();
     let ended = place.piste_json(&["destroy"]);
-    assert_eq!(piste_suite::counts::sum(&ended, "discarded_events"), 0);
+    assert_eq!(piste_support::counts::sum(&ended, "discarded_events"), 0);
 
     let mut numbers: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
     let mut counts = BTreeMap::new();
@@ -443,8 +443,8 @@ fn contexts_are_added_to_what_pisted_knows_after_it_was_killed() {
     place.piste_succeeds(&["add-context", "procname"]);
     ask(&mut program, &["log"]);
     let pisted = place.pisted();
-    piste_suite::process::send(pisted, rustix::process::Signal::KILL);
-    wait_until("pisted is gone", || !piste_suite::process::exists(pisted));
+    piste_support::process::send(pisted, rustix::process::Signal::KILL);
+    wait_until("pisted is gone", || !piste_support::process::exists(pisted));
     let settings = place.piste_json(&["enable-channel", "default"]);
     assert_eq!(settings["contexts"], serde_json::json!(["vtid", "procname"]));
     ask(&mut program, &["rename", "log"]);

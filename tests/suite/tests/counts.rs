@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use piste_suite::{Event, Recording, Workplace};
+use piste_support::{Event, Recording, Workplace};
 
 /// A program that waits loses nothing, however busy the computer is.
 const LOSSLESS: [&str; 4] = ["-u", "count:*", "--block", "forever"];

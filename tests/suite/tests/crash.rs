@@ -7,8 +7,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use piste_suite::process::{exists, send, wait_until};
-use piste_suite::{Running, Workplace};
+use piste_support::process::{exists, send, wait_until};
+use piste_support::{Running, Workplace};
 use rustix::process::Signal;
 
 /// A session that loses nothing; small rings, so that many instants lie between sub-buffers.
@@ -26,12 +26,12 @@ fn start_session(place: &Workplace, pattern: &str, path: EventPath) {
 }
 
 /// Ends the session; nothing was lost in it.
-fn end_session(place: &Workplace) -> piste_suite::Trace {
+fn end_session(place: &Workplace) -> piste_support::Trace {
     let status = place.piste_json(&["destroy"]);
     let channel = &status["channels"][0];
     assert_eq!(channel["discarded_events"], 0, "{status:#}");
     assert_eq!(channel["lost_packets"], 0, "{status:#}");
-    let trace = piste_suite::Trace::at(place.path("trace"));
+    let trace = piste_support::Trace::at(place.path("trace"));
     assert_eq!(channel["events"].as_u64(), Some(trace.event_count()), "{status:#}");
     trace
 }
@@ -44,7 +44,7 @@ enum EventPath {
 }
 
 /// The events of progress.c by process and thread: each one's numbers are 0, 1, 2, ... The counts are the result.
-fn count_progress(trace: &piste_suite::Trace) -> BTreeMap<(i32, u64), u64> {
+fn count_progress(trace: &piste_support::Trace) -> BTreeMap<(i32, u64), u64> {
     let mut next = BTreeMap::new();
     trace.for_each(|event| {
         let expected: &mut u64 = next.entry((event.vpid(), event.number("thread"))).or_default();
@@ -244,7 +244,7 @@ fn a_recording_ends_when_its_piste_is_killed_and_its_program_goes_on() {
         wait_until("the recording is closed", || is_closed(&place));
         assert_eq!(sessions(&place), ["mine"]);
         let [folder] = &folders[..] else { panic!("{folders:?}") };
-        let counts = piste_suite::Trace::at(folder).counts();
+        let counts = piste_support::Trace::at(folder).counts();
         for name in ["shop:order", "shop:debug_note", "bank:failure"] {
             assert_eq!(counts.get(name), Some(&1000), "{counts:?}");
         }
@@ -267,7 +267,7 @@ fn a_flight_recorder_is_written_when_its_piste_is_killed() {
     let [folder] = &folders[..] else { panic!("{folders:?}") };
     let snapshots: Vec<_> = fs::read_dir(folder).expect("it is there").collect();
     assert_eq!(snapshots.len(), 1, "{snapshots:?}");
-    assert!(piste_suite::Trace::at(folder).counts().contains_key("shop:order"));
+    assert!(piste_support::Trace::at(folder).counts().contains_key("shop:order"));
     assert_eq!(piste.ask("record 1"), "done");
 }
 

@@ -4,12 +4,12 @@
 use std::fs::File;
 use std::io::Write;
 
-use piste_suite::build_tree::binary;
-use piste_suite::counts::{said, sum, told};
-use piste_suite::disk::Disk;
-use piste_suite::process::{exists, send, wait_until};
-use piste_suite::report::text;
-use piste_suite::{Workplace, kernel};
+use piste_support::build_tree::binary;
+use piste_support::counts::{said, sum, told};
+use piste_support::disk::Disk;
+use piste_support::process::{exists, send, wait_until};
+use piste_support::report::text;
+use piste_support::{Workplace, kernel};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -132,11 +132,11 @@ fn a_consumer_that_is_killed_while_a_disk_hangs_is_replaced() {
     });
     let ended = place.piste_json(&["destroy", "free"]);
     assert_eq!(sum(&ended, "discarded_events"), 0, "{ended:#}");
-    let trace = piste_suite::Trace::at(place.path("free"));
+    let trace = piste_support::Trace::at(place.path("free"));
     assert_eq!(trace.event_count(), expected);
     // What was taken over in the middle of a write is neither damaged nor there twice.
     let ended = place.piste_json(&["destroy", "held"]);
-    let trace = piste_suite::Trace::at(disk.folder.join("trace"));
+    let trace = piste_support::Trace::at(disk.folder.join("trace"));
     assert_eq!(sum(&ended, "events"), trace.event_count(), "{ended:#}");
     assert!(trace.event_count() > 0, "{ended:#}");
 }

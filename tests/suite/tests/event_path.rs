@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
-use piste_suite::{Compilation, Running, Trace, Workplace, build_tree};
+use piste_support::{Compilation, Running, Trace, Workplace, build_tree};
 
 /// Of gcc's code: other compilers' differs by a few.
 #[test]

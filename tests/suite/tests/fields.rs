@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use piste_suite::Workplace;
+use piste_support::Workplace;
 
 #[test]
 fn every_field_of_a_c_program_is_read_right() {

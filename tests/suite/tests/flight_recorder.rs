@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use piste_suite::{Trace, Workplace};
+use piste_support::{Trace, Workplace};
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")

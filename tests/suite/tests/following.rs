@@ -5,9 +5,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use piste_suite::kernel::{self, KernelSession};
-use piste_suite::process::{self, Finished, wait_until};
-use piste_suite::{Running, Workplace, build_tree};
+use piste_support::kernel::{self, KernelSession};
+use piste_support::process::{self, Finished, wait_until};
+use piste_support::{Running, Workplace, build_tree};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use piste_suite::process::{Finished, Running, run};
-use piste_suite::{Trace, Workplace, users};
+use piste_support::process::{Finished, Running, run};
+use piste_support::{Trace, Workplace, users};
 
 const GREEDY: u32 = 65_531;
 const OTHER: u32 = 65_532;

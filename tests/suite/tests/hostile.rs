@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use piste_suite::build_tree::repository;
-use piste_suite::{Trace, Workplace, process};
+use piste_support::build_tree::repository;
+use piste_support::{Trace, Workplace, process};
 use serde_json::Value;
 
 /// A session, and the pids of the processes that must be the same at its end.

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use piste_suite::build_tree::{binary, repository};
-use piste_suite::{Finished, Workplace, process};
+use piste_support::build_tree::{binary, repository};
+use piste_support::{Finished, Workplace, process};
 use serde_json::Value;
 
 /// Name, and whether the file has the time of day.

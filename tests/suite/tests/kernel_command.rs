@@ -9,11 +9,11 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use piste_suite::build_tree::binary;
-use piste_suite::control_group::Group;
-use piste_suite::kernel::{self, KernelSession};
-use piste_suite::process::{self, wait_until};
-use piste_suite::{Trace, Workplace};
+use piste_support::build_tree::binary;
+use piste_support::control_group::Group;
+use piste_support::kernel::{self, KernelSession};
+use piste_support::process::{self, wait_until};
+use piste_support::{Trace, Workplace};
 use rustix::process::Signal;
 
 /// Events in the trace by name, those of the state dump left out.
@@ -491,7 +491,7 @@ fn where_the_kernel_is_not_permitted_programs_are_recorded_and_one_line_says_why
         let copied = process::run(
             Command::new("cp")
                 .arg("-a")
-                .arg(piste_suite::build_tree::build().join("lib"))
+                .arg(piste_support::build_tree::build().join("lib"))
                 .arg(&library),
         );
         copied.expect_success();

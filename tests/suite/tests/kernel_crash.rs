@@ -9,9 +9,9 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use piste_suite::kernel::{self, KernelSession};
-use piste_suite::process::{exists, send, wait_until};
-use piste_suite::{Running, Workplace};
+use piste_support::kernel::{self, KernelSession};
+use piste_support::process::{exists, send, wait_until};
+use piste_support::{Running, Workplace};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -271,7 +271,7 @@ fn count(channel: &Value, key: &str) -> u64 {
 }
 
 /// Of a call of numbered_calls.c.
-fn number_of(event: &piste_suite::Event) -> u64 {
+fn number_of(event: &piste_support::Event) -> u64 {
     const FIRST: u64 = 1_000_000;
     event.number("fd") - FIRST
 }
@@ -296,7 +296,7 @@ fn a_recording_of_the_kernel_ends_when_its_piste_is_killed() {
     );
     let [folder] = &folders[..] else { panic!("{folders:?}") };
     let mut next = 0;
-    piste_suite::Trace::at(folder).for_each(|event| {
+    piste_support::Trace::at(folder).for_each(|event| {
         if event.name == "syscall_entry_close" && event.number("fd") == 1_000_000 + next {
             next += 1;
         }

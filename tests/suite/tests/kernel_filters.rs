@@ -2,8 +2,8 @@
 //! A filter means the same to the kernel, which evaluates it before it records an event, and to `piste view`, which evaluates it when it
 //! reads the trace.
 
-use piste_suite::Workplace;
-use piste_suite::kernel;
+use piste_support::Workplace;
+use piste_support::kernel;
 use serde_json::Value;
 
 /// Events, what of them is of the program, and filters.

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use piste_suite::kernel;
-use piste_suite::process::run;
+use piste_support::kernel;
+use piste_support::process::run;
 
 /// Events, and the fields that an analysis takes from each.
 const LAYOUT: &[(&str, &[&str])] = &[

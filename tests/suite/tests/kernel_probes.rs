@@ -9,9 +9,9 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use piste_suite::kernel::{self, KernelSession, KernelWorkplace};
-use piste_suite::process::{exists, send, wait_until};
-use piste_suite::{Compilation, Event, Running, Trace, Workplace};
+use piste_support::kernel::{self, KernelSession, KernelWorkplace};
+use piste_support::process::{exists, send, wait_until};
+use piste_support::{Compilation, Event, Running, Trace, Workplace};
 use rustix::process::Signal;
 
 /// The kernel's probes of programs.

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use piste_suite::kernel::{self, KernelSession};
-use piste_suite::process::{send, stop, wait_until};
-use piste_suite::{Event, Workplace};
+use piste_support::kernel::{self, KernelSession};
+use piste_support::process::{send, stop, wait_until};
+use piste_support::{Event, Workplace};
 use rustix::process::Signal;
 
 /// strace counts a call when it returns, and these do not.
@@ -207,8 +207,8 @@ fn ten_million_events_are_recorded_without_loss() {
 #[test]
 fn a_compilation_is_recorded_without_loss() {
     let Some(place) = kernel::workplace() else { return };
-    let sources = piste_suite::build_tree::repository().join("runtime");
-    let include = piste_suite::build_tree::repository().join("include");
+    let sources = piste_support::build_tree::repository().join("runtime");
+    let include = piste_support::build_tree::repository().join("include");
     let script = format!(
         "for source in {}/*.c; do cc -std=gnu11 -O2 -g -I{} -c $source -o object.o || exit; done",
         sources.display(),

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use piste_suite::build_tree::binary;
-use piste_suite::process::{self, wait_until};
-use piste_suite::report::text;
-use piste_suite::{Running, Workplace};
+use piste_support::build_tree::binary;
+use piste_support::process::{self, wait_until};
+use piste_support::report::text;
+use piste_support::{Running, Workplace};
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 

@@ -4,10 +4,10 @@
 
 use std::fs;
 
-use piste_suite::kernel::{KernelWorkplace, workplace};
-use piste_suite::process::allowed_cpu;
-use piste_suite::report::text;
-use piste_suite::{Running, Workplace};
+use piste_support::kernel::{KernelWorkplace, workplace};
+use piste_support::process::allowed_cpu;
+use piste_support::report::text;
+use piste_support::{Running, Workplace};
 use serde_json::{Value, json};
 
 /// A mask of the CPUs where the kernel receives packets of the loopback interface; 0: where they are sent.
@@ -155,12 +155,12 @@ fn the_holder_of_a_lock_and_who_keeps_it_from_running_are_named() {
 #[test]
 fn without_a_flight_recorder_the_counters_of_the_kernel_remain() {
     let place = Workplace::new();
-    let mut command = place.command(piste_suite::build_tree::binary("piste"));
+    let mut command = place.command(piste_support::build_tree::binary("piste"));
     // No pisted can make its run folder there.
     command.env("PISTE_RUNDIR", "/dev/null/none");
     command.args(["--json", "latency", "npt", "--threshold", "1us", "--duration", "24h"]);
     command.args(["--cpus", &allowed_cpu(), "--output", text(&place.path("snapshots"))]);
-    let finished = piste_suite::process::run(&mut command);
+    let finished = piste_support::process::run(&mut command);
     let report: Value = serde_json::from_str(&finished.expect_success().stdout).expect("JSON");
     let crossing = &report["crossings"][0];
     assert!(

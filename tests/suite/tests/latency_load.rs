@@ -4,9 +4,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use piste_suite::build_tree::binary;
-use piste_suite::process::{self, allowed_cpu, wait_until};
-use piste_suite::{Running, Workplace};
+use piste_support::build_tree::binary;
+use piste_support::process::{self, allowed_cpu, wait_until};
+use piste_support::{Running, Workplace};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -4,10 +4,10 @@
 use std::fs;
 use std::process::Command;
 
-use piste_suite::Workplace;
-use piste_suite::build_tree::repository;
-use piste_suite::process::{self, allowed_cpu};
-use piste_suite::report::text;
+use piste_support::Workplace;
+use piste_support::build_tree::repository;
+use piste_support::process::{self, allowed_cpu};
+use piste_support::report::text;
 
 /// Runs Python on a file; what it prints.
 fn python(script: &str, file: &str) -> String {

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use piste_suite::build_tree::binary;
-use piste_suite::process::{self, wait_until};
-use piste_suite::{Running, Workplace};
+use piste_support::build_tree::binary;
+use piste_support::process::{self, wait_until};
+use piste_support::{Running, Workplace};
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use piste_suite::build_tree::binary;
-use piste_suite::process::{self, wait_until};
-use piste_suite::{Running, Workplace, kernel};
+use piste_support::build_tree::binary;
+use piste_support::process::{self, wait_until};
+use piste_support::{Running, Workplace, kernel};
 use rustix::process::Signal;
 use rustix::thread::sched_getaffinity;
 use serde_json::Value;

@@ -4,8 +4,8 @@
 
 use std::fs;
 
-use piste_suite::Workplace;
-use piste_suite::process::allowed_cpu;
+use piste_support::Workplace;
+use piste_support::process::allowed_cpu;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 

@@ -2,8 +2,8 @@
 //! `piste latency wakeup`: wake-ups are counted, from the same CPU and from another one, with real-time priorities and without. How long a wake-up
 //! takes is nowhere asserted.
 
-use piste_suite::process::{self, allowed_cpu};
-use piste_suite::{Workplace, users};
+use piste_support::process::{self, allowed_cpu};
+use piste_support::{Workplace, users};
 use rustix::process::geteuid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde_json::Value;

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use piste_suite::Workplace;
+use piste_support::Workplace;
 
 /// The longest name: 127 characters.
 fn long_name() -> String {

@@ -5,16 +5,16 @@
 
 use std::path::Path;
 
-use piste_suite::Workplace;
-use piste_suite::kernel::{stolen_ns, workplace as kernel_workplace};
-use piste_suite::report::{READ_DIRECTLY, STATES, analyze, number, record_whole, row, rows, text};
+use piste_support::Workplace;
+use piste_support::kernel::{stolen_ns, workplace as kernel_workplace};
+use piste_support::report::{READ_DIRECTLY, STATES, analyze, number, record_whole, row, rows, text};
 use serde_json::Value;
 
 #[test]
 fn a_process_that_waits_for_its_disk_is_seen_step_by_step() {
     let Some(place) = kernel_workplace() else { return };
     // Where the build is, there is a disk if there is one at all.
-    let file = piste_suite::build_tree::build().join(format!("read-{}", std::process::id()));
+    let file = piste_support::build_tree::build().join(format!("read-{}", std::process::id()));
     let (trace, said) = record_whole(
         &place,
         &["-a", "--preset", "io,sched,syscalls,irq"],

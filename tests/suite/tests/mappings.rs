@@ -6,12 +6,12 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
-use piste_suite::build_tree::binary;
-use piste_suite::compiler::Compilation;
-use piste_suite::process::{allowed_cpu, run, send, stop, wait_until};
-use piste_suite::report::{analyze, record_whole, row, rows, text};
-use piste_suite::served::ServedDisk;
-use piste_suite::{Workplace, kernel, users};
+use piste_support::build_tree::binary;
+use piste_support::compiler::Compilation;
+use piste_support::process::{allowed_cpu, run, send, stop, wait_until};
+use piste_support::report::{analyze, record_whole, row, rows, text};
+use piste_support::served::ServedDisk;
+use piste_support::{Workplace, kernel, users};
 use rustix::process::Signal;
 use serde_json::Value;
 

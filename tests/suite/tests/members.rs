@@ -7,9 +7,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use piste_suite::disk::Disk;
-use piste_suite::process::Finished;
-use piste_suite::{Trace, Workplace, kernel, process, users};
+use piste_support::disk::Disk;
+use piste_support::process::Finished;
+use piste_support::{Trace, Workplace, kernel, process, users};
 use serde_json::json;
 
 const NOBODY: u32 = 65534;

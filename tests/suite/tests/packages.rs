@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use piste_suite::build_tree::{build, repository};
-use piste_suite::process::{self, wait_until};
-use piste_suite::{Debian, debian};
+use piste_support::build_tree::{build, repository};
+use piste_support::process::{self, wait_until};
+use piste_support::{Debian, debian};
 
 /// A program with events, and two ways to build it.
 const SHOP: &str = r#"

@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
-use piste_suite::build_tree::repository;
-use piste_suite::process;
+use piste_support::build_tree::repository;
+use piste_support::process;
 
 #[test]
 fn a_browser_shows_what_the_terminals_of_the_pictures_showed() {

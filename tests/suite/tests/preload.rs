@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use piste_suite::trace::Event;
-use piste_suite::{Compilation, Workplace};
+use piste_support::trace::Event;
+use piste_support::{Compilation, Workplace};
 
 const ALL_HELPERS: [&str; 8] = [
     "--preload",
@@ -324,7 +324,7 @@ fn a_shell_does_the_same_under_all_helpers() {
 
 #[test]
 fn a_compiler_does_the_same_under_all_helpers() {
-    let source = piste_suite::build_tree::programs().join("preload_functions.c");
+    let source = piste_support::build_tree::programs().join("preload_functions.c");
     let line = format!("cc -O2 -S -o - '{}' | md5sum", source.display());
     does_the_same("sh", &["-c", &line]);
 }

@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use piste_suite::build_tree::binary;
-use piste_suite::process::{self, Finished};
-use piste_suite::{Workplace, kernel};
+use piste_support::build_tree::binary;
+use piste_support::process::{self, Finished};
+use piste_support::{Workplace, kernel};
 
 /// Where everything is started with a umask of its own, pisted too.
 struct Masked<'a> {

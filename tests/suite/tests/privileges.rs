@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use piste_suite::process::{self, Finished, Running, wait_until};
-use piste_suite::{Compilation, Trace, Workplace, users};
+use piste_support::process::{self, Finished, Running, wait_until};
+use piste_support::{Compilation, Trace, Workplace, users};
 use serde_json::Value;
 
 const USER: u32 = 65_533;

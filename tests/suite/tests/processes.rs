@@ -7,9 +7,9 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use piste_suite::process::{allowed_cpu, send, stop, wait_until};
-use piste_suite::report::text;
-use piste_suite::{Compilation, Recording, Running, Trace, Workplace, kernel};
+use piste_support::process::{allowed_cpu, send, stop, wait_until};
+use piste_support::report::text;
+use piste_support::{Compilation, Recording, Running, Trace, Workplace, kernel};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -442,7 +442,7 @@ fn a_hung_pisted_holds_the_start_of_a_program_no_longer_than_its_setting() {
         if let Some(setting) = setting {
             command.env("PISTE_REGISTER_TIMEOUT", setting);
         }
-        piste_suite::process::run(&mut command).expect_silent_success();
+        piste_support::process::run(&mut command).expect_silent_success();
     }
     // It is held, when it may be held for long.
     let mut command = place.command(&program);
@@ -450,7 +450,7 @@ fn a_hung_pisted_holds_the_start_of_a_program_no_longer_than_its_setting() {
         .args(["1", "10"])
         .env("PISTE_REGISTER_TIMEOUT", "600000")
         .stdin(std::process::Stdio::null());
-    let mut held = piste_suite::Running::start(&mut command);
+    let mut held = piste_support::Running::start(&mut command);
     sleep(Duration::from_millis(300));
     assert!(held.runs());
     send(pisted, Signal::CONT);

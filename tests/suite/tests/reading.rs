@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use piste_suite::build_tree::{binary, repository};
-use piste_suite::report::number;
-use piste_suite::{Finished, Recording, Workplace, process};
+use piste_support::build_tree::{binary, repository};
+use piste_support::report::number;
+use piste_support::{Finished, Recording, Workplace, process};
 
 /// Half of the world is not in UTC.
 const ZONES: [&str; 2] = ["UTC", "EST5EDT,M3.2.0,M11.1.0"];

@@ -7,8 +7,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use piste_suite::build_tree::binary;
-use piste_suite::{Workplace, process};
+use piste_support::build_tree::binary;
+use piste_support::{Workplace, process};
 use serde_json::Value;
 
 /// A trace with one stream file of packets of 4 KiB, and what an undamaged one is.

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use piste_suite::build_tree::binary;
-use piste_suite::{Workplace, process};
+use piste_support::build_tree::binary;
+use piste_support::{Workplace, process};
 
 /// `piste` with some arguments, under strace with some options.
 fn traced(place: &Workplace, options: &[&str], arguments: &[&str]) -> Command {

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use piste_suite::build_tree::{binary, repository};
-use piste_suite::{Finished, Recording, Running, Workplace, kernel, process};
+use piste_support::build_tree::{binary, repository};
+use piste_support::{Finished, Recording, Running, Workplace, kernel, process};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -296,7 +296,7 @@ fn nested(place: &Workplace) -> PathBuf {
             }
         }";
     fs::write(&source, text).expect("a source is written");
-    place.compile(&piste_suite::Compilation::of(&[self::text(&source)]), "nested")
+    place.compile(&piste_support::Compilation::of(&[self::text(&source)]), "nested")
 }
 
 #[test]

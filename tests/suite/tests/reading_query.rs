@@ -10,8 +10,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use piste_suite::build_tree::{binary, repository};
-use piste_suite::{Finished, Recording, Workplace, process, report};
+use piste_support::build_tree::{binary, repository};
+use piste_support::{Finished, Recording, Workplace, process, report};
 use serde_json::Value;
 
 fn record(place: &Workplace, events: &str) -> Recording {

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use piste_suite::kernel::workplace as kernel_workplace;
-use piste_suite::{Trace, Workplace};
+use piste_support::kernel::workplace as kernel_workplace;
+use piste_support::{Trace, Workplace};
 use serde_json::Value;
 
 const LIMIT: [&str; 2] = ["--limit", "1000000"];
@@ -324,7 +324,7 @@ fn a_trace_without_the_events_for_a_table_is_told_how_to_get_them() {
     );
 }
 
-fn ask(place: &Workplace, trace: &Path, sql: &str) -> piste_suite::Finished {
+fn ask(place: &Workplace, trace: &Path, sql: &str) -> piste_support::Finished {
     place.piste(&["query", trace.to_str().expect("UTF-8"), sql])
 }
 

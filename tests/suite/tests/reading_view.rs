@@ -5,10 +5,10 @@
 use std::fs;
 use std::process::Stdio;
 
-use piste_suite::build_tree::binary;
-use piste_suite::kernel::{self, KernelSession};
-use piste_suite::report::number;
-use piste_suite::{Recording, Workplace, process};
+use piste_support::build_tree::binary;
+use piste_support::kernel::{self, KernelSession};
+use piste_support::report::number;
+use piste_support::{Recording, Workplace, process};
 use serde_json::Value;
 
 const EVENTS: &str = "500";

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
-use piste_suite::Workplace;
+use piste_support::Workplace;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

@@ -5,10 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use piste_suite::counts::{said, sum, told};
-use piste_suite::process::{Running, exists, send, stop, wait_until};
-use piste_suite::report::text;
-use piste_suite::{Workplace, kernel};
+use piste_support::counts::{said, sum, told};
+use piste_support::process::{Running, exists, send, stop, wait_until};
+use piste_support::report::text;
+use piste_support::{Workplace, kernel};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use piste_suite::build_tree::{binary, repository};
-use piste_suite::report::text;
-use piste_suite::{Workplace, kernel, process};
+use piste_support::build_tree::{binary, repository};
+use piste_support::report::text;
+use piste_support::{Workplace, kernel, process};
 use serde_json::Value;
 
 /// Three processes want the same CPU; one has markup as its name, and opens files with such names.

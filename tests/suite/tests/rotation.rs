@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use piste_suite::kernel::{self, KernelSession};
-use piste_suite::process::{exists, send, stop, wait_until};
-use piste_suite::{Running, Trace, Workplace, build_tree};
+use piste_support::kernel::{self, KernelSession};
+use piste_support::process::{exists, send, stop, wait_until};
+use piste_support::{Running, Trace, Workplace, build_tree};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use piste_suite::build_tree::repository;
+use piste_support::build_tree::repository;
 
 /// Its runs have time limits of their own.
 fn check(sanitizers: &str) {

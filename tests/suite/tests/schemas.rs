@@ -7,10 +7,10 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use piste_suite::build_tree::repository;
-use piste_suite::kernel::workplace as kernel_workplace;
-use piste_suite::report::text;
-use piste_suite::{Workplace, process};
+use piste_support::build_tree::repository;
+use piste_support::kernel::workplace as kernel_workplace;
+use piste_support::report::text;
+use piste_support::{Workplace, process};
 use serde_json::Value;
 
 /// Documents by the names of their schemas.

@@ -5,8 +5,8 @@
 use std::fs;
 use std::process::Command;
 
-use piste_suite::build_tree::repository;
-use piste_suite::{Finished, Workplace, process};
+use piste_support::build_tree::repository;
+use piste_support::{Finished, Workplace, process};
 
 const MANIFEST: &str = r#"
 [package]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use piste_suite::Workplace;
+use piste_support::Workplace;
 
 #[test]
 fn handlers_at_20_khz_over_a_recording_loop_lose_nothing_and_keep_the_order_of_time() {

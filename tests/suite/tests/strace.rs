@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use piste_suite::process::{self, wait_until};
-use piste_suite::{Workplace, kernel};
+use piste_support::process::{self, wait_until};
+use piste_support::{Workplace, kernel};
 use rustix::process::Signal;
 
 /// Does what can fail and what cannot, always in the same order.
@@ -150,7 +150,7 @@ while True: os.pread(file, 1, 0); time.sleep(0.001)
     let log = place.path("attached");
     let (pid, log_text) = (running.pid().to_string(), log.to_str().expect("UTF-8"));
     let arguments = ["strace", "-y", "-e", "pread64", "-o", log_text, "-p", &pid];
-    let mut attached = place.start(piste_suite::build_tree::binary("piste"), &arguments);
+    let mut attached = place.start(piste_support::build_tree::binary("piste"), &arguments);
     wait_until("the descriptor is known", || {
         let printed = fs::read_to_string(&log).unwrap_or_default();
         printed.contains("pread64(3</etc/passwd>, ")
@@ -223,7 +223,7 @@ fn a_running_process_is_printed_while_it_runs() {
     let pid = running.pid().to_string();
     let log_text = log.to_str().expect("UTF-8");
     let mut attached = place.start(
-        piste_suite::build_tree::binary("piste"),
+        piste_support::build_tree::binary("piste"),
         &["strace", "-e", "close", "-o", log_text, "-p", &pid],
     );
     let printed = || fs::read_to_string(&log).unwrap_or_default();
@@ -281,7 +281,10 @@ fn an_interrupt_ends_it() {
     let Some(place) = kernel::workplace() else { return };
     let running = place.start("sleep", &["100"]);
     let pid = running.pid().to_string();
-    let mut attached = place.start(piste_suite::build_tree::binary("piste"), &["strace", "-c", "-p", &pid]);
+    let mut attached = place.start(
+        piste_support::build_tree::binary("piste"),
+        &["strace", "-c", "-p", &pid],
+    );
     wait_until("it is recorded", || {
         place.piste_json(&["list", "--sessions"])["sessions"][0]["state"] == "active"
     });

@@ -7,10 +7,10 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use piste_suite::build_tree::binary;
-use piste_suite::process::{self, Finished};
-use piste_suite::report::{number, record_whole, text};
-use piste_suite::{Compilation, Workplace, kernel, users};
+use piste_support::build_tree::binary;
+use piste_support::process::{self, Finished};
+use piste_support::report::{number, record_whole, text};
+use piste_support::{Compilation, Workplace, kernel, users};
 use serde_json::Value;
 
 const NOBODY: u32 = 65534;

@@ -4,10 +4,10 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use piste_suite::build_tree::binary;
-use piste_suite::kernel::workplace as kernel_workplace;
-use piste_suite::report::text;
-use piste_suite::{Finished, Workplace, process};
+use piste_support::build_tree::binary;
+use piste_support::kernel::workplace as kernel_workplace;
+use piste_support::report::text;
+use piste_support::{Finished, Workplace, process};
 
 /// Runs a line of shell on a terminal of that size.
 fn on_terminal(place: &Workplace, (columns, rows): (usize, usize), line: &str) -> Finished {

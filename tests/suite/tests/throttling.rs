@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `piste insights` says of a process whose control group limits its CPU time, beside what the kernel counts for that group.
 
-use piste_suite::Workplace;
-use piste_suite::control_group::{COMPUTE_THERE, Group};
-use piste_suite::kernel::workplace as kernel_workplace;
-use piste_suite::report::{analyze, number, record_whole, rows, text};
+use piste_support::Workplace;
+use piste_support::control_group::{COMPUTE_THERE, Group};
+use piste_support::kernel::workplace as kernel_workplace;
+use piste_support::report::{analyze, number, record_whole, rows, text};
 use serde_json::Value;
 
 /// Two processes that compute for 200 ms each on one CPU, and their pids.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use piste_suite::build_tree::binary;
-use piste_suite::kernel::workplace as kernel_workplace;
-use piste_suite::report::text;
-use piste_suite::{Workplace, process};
+use piste_support::build_tree::binary;
+use piste_support::kernel::workplace as kernel_workplace;
+use piste_support::report::text;
+use piste_support::{Workplace, process};
 use serde_json::Value;
 
 /// Two that compute and write, and one that sleeps.

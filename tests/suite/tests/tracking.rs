@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use piste_suite::control_group::Group;
-use piste_suite::kernel::KernelSession;
-use piste_suite::process::Running;
-use piste_suite::{Trace, Workplace, kernel, process, users};
+use piste_support::control_group::Group;
+use piste_support::kernel::KernelSession;
+use piste_support::process::Running;
+use piste_support::{Trace, Workplace, kernel, process, users};
 use rustix::process::Signal;
 use serde_json::Value;
 

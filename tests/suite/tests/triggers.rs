@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use piste_suite::process::{self, send, wait_until};
-use piste_suite::{Running, Trace, Workplace, build_tree, kernel, users};
+use piste_support::process::{self, send, wait_until};
+use piste_support::{Running, Trace, Workplace, build_tree, kernel, users};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -5,8 +5,8 @@
 use std::fs;
 use std::process::Stdio;
 
-use piste_suite::process::{Running, run, stop, wait_until};
-use piste_suite::{Compilation, Recording, Trace, Workplace, build_tree};
+use piste_support::process::{Running, run, stop, wait_until};
+use piste_support::{Compilation, Recording, Trace, Workplace, build_tree};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -127,7 +127,7 @@ fn programs_that_pisted_has_no_descriptors_for() {
     const DESCENDANTS: u64 = 20;
     let place = Workplace::new();
     let limited = "ulimit -n 160 && exec \"$0\" list";
-    let piste = piste_suite::build_tree::binary("piste");
+    let piste = piste_support::build_tree::binary("piste");
     run(place.command("sh").args(["-c", limited]).arg(piste)).expect_success();
     let recording = place.record(
         &["--fail-on-loss", "-u", "forks:*"],
@@ -164,7 +164,7 @@ fn a_program_that_does_not_wait_any_longer() {
         if !outlives {
             puppet.finish().expect_success();
         }
-        piste_suite::process::send(pisted, Signal::CONT);
+        piste_support::process::send(pisted, Signal::CONT);
         if outlives {
             assert_eq!(puppet.ask("wait"), "done");
             assert_eq!(puppet.ask("record 10"), "done");
@@ -197,7 +197,7 @@ fn a_pisted_that_hangs_holds_a_program_up_once() {
     let mut command = place.command(&program);
     command.env("PISTE_REGISTER_TIMEOUT", TIMEOUT_MS.to_string()).arg("10");
     let finished = run(&mut command);
-    piste_suite::process::send(pisted, Signal::CONT);
+    piste_support::process::send(pisted, Signal::CONT);
     finished.expect_success();
     // Each of the ten children would wait as long.
     assert!(
@@ -230,7 +230,7 @@ fn a_program_whose_descriptions_pisted_does_not_take_in_time() {
         }
         // The runtime's thread gives up after a second.
         std::thread::sleep(std::time::Duration::from_millis(1500));
-        piste_suite::process::send(pisted, Signal::CONT);
+        piste_support::process::send(pisted, Signal::CONT);
         if waits {
             assert_eq!(running.line(), "begun");
         }

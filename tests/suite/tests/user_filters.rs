@@ -4,7 +4,7 @@
 use std::process::Stdio;
 
 use fastrand::Rng;
-use piste_suite::{Event, Running, Trace, Workplace};
+use piste_support::{Event, Running, Trace, Workplace};
 use serde_json::Value;
 
 /// Sessions beside the one that records everything: each has a filter.

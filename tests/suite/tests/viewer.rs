@@ -37,10 +37,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use piste_suite::Workplace;
-use piste_suite::build_tree::repository;
-use piste_suite::kernel;
-use piste_suite::process::{Running, run, wait_until};
+use piste_support::Workplace;
+use piste_support::build_tree::repository;
+use piste_support::kernel;
+use piste_support::process::{Running, run, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -387,7 +387,7 @@ fn a_timeline_is_made_once_and_again_when_it_is_damaged() {
     assert_eq!(fs::read(&kept).expect("it is kept"), made);
 
     // Other readers do not see it.
-    let counted = piste_suite::Trace::at(&trace).event_count();
+    let counted = piste_support::Trace::at(&trace).event_count();
     assert!(counted > 100, "{counted}");
 }
 

@@ -2,10 +2,10 @@
 //! Why threads waited, of programs whose waits are known: they sleep for a time, and nothing of it can take less. How long the rest takes is
 //! the scheduler's business.
 
-use piste_suite::Workplace;
-use piste_suite::compiler::Compilation;
-use piste_suite::kernel::{KernelWorkplace, workplace as kernel_workplace};
-use piste_suite::report::{self, number, rows, text};
+use piste_support::Workplace;
+use piste_support::compiler::Compilation;
+use piste_support::kernel::{KernelWorkplace, workplace as kernel_workplace};
+use piste_support::report::{self, number, rows, text};
 use serde_json::Value;
 
 /// waits.c sleeps twice as long each time, with all others waiting for it. Between the call and the sleep it may lose its CPU for a while.

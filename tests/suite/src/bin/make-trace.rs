@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use piste_suite::made_trace::{Shape, write};
+use piste_support::made_trace::{Shape, write};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use piste_suite::report::{number, rows};
+use piste_support::report::{number, rows};
 
 use crate::Compared;
 use crate::events::Event;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use piste_suite::Workplace;
-use piste_suite::report::number;
+use piste_support::Workplace;
+use piste_support::report::number;
 use serde_json::Value;
 
 /// An event of the kernel or of the state dump.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use piste_suite::report::{analyze, number, rows};
+use piste_support::report::{analyze, number, rows};
 use serde_json::Value;
 
 use crate::Compared;

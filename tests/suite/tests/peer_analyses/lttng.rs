@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use piste_suite::Workplace;
-use piste_suite::build_tree::repository;
-use piste_suite::report::text;
+use piste_support::Workplace;
+use piste_support::build_tree::repository;
+use piste_support::report::text;
 use serde_json::Value;
 
 /// It runs under the system's Python, for which its package is.

@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::rc::Rc;
 
-use piste_suite::Workplace;
-use piste_suite::disk::Disk;
-use piste_suite::kernel::{self, KernelWorkplace};
-use piste_suite::report::{analyze, number, record_whole, rows, text};
+use piste_support::Workplace;
+use piste_support::disk::Disk;
+use piste_support::kernel::{self, KernelWorkplace};
+use piste_support::report::{analyze, number, record_whole, rows, text};
 use serde_json::Value;
 
 use events::Event;

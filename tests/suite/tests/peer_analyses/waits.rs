@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use piste_suite::report::{number, rows};
+use piste_support::report::{number, rows};
 use serde_json::Value;
 
 use crate::Compared;

@@ -4,13 +4,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use piste_suite::Compilation;
-use piste_suite::build_tree::programs;
-use piste_suite::control_group::{COMPUTE_THERE, Group};
-use piste_suite::disk::{Disk, LoopDevice};
-use piste_suite::kernel::KernelWorkplace;
-use piste_suite::process::{allowed_cpu, wait_until};
-use piste_suite::report::{analyze, row, text};
+use piste_support::Compilation;
+use piste_support::build_tree::programs;
+use piste_support::control_group::{COMPUTE_THERE, Group};
+use piste_support::disk::{Disk, LoopDevice};
+use piste_support::kernel::KernelWorkplace;
+use piste_support::process::{allowed_cpu, wait_until};
+use piste_support::report::{analyze, row, text};
 
 /// A kind of insight, and a recording that has it.
 pub(crate) struct Case {

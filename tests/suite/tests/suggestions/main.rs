@@ -7,10 +7,10 @@ mod cases;
 use std::collections::BTreeSet;
 use std::fs;
 
-use piste_suite::build_tree::{binary, repository};
-use piste_suite::kernel::{KernelWorkplace, workplace as kernel_workplace};
-use piste_suite::process;
-use piste_suite::report::rows;
+use piste_support::build_tree::{binary, repository};
+use piste_support::kernel::{KernelWorkplace, workplace as kernel_workplace};
+use piste_support::process;
+use piste_support::report::rows;
 use serde_json::Value;
 
 use self::cases::{CASES, Case, Seen};

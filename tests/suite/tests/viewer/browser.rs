@@ -5,8 +5,8 @@
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use piste_suite::build_tree::repository;
-use piste_suite::process::Running;
+use piste_support::build_tree::repository;
+use piste_support::process::Running;
 use serde_json::{Value, json};
 
 use super::Server;

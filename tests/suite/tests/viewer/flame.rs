@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flame graphs and spans of ranges are what the command answers.
 
-use piste_suite::Compilation;
+use piste_support::Compilation;
 
 use super::*;
 

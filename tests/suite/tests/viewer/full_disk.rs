@@ -3,9 +3,9 @@
 
 use std::fs;
 
-use piste_suite::build_tree::repository;
-use piste_suite::process::wait_until;
-use piste_suite::{Workplace, kernel};
+use piste_support::build_tree::repository;
+use piste_support::process::wait_until;
+use piste_support::{Workplace, kernel};
 use rustix::process::Signal;
 
 use super::{Server, has_viewer, recorded, text};

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use piste_suite::Workplace;
-use piste_suite::made_trace::{Shape, write};
-use piste_suite::process::wait_until;
+use piste_support::Workplace;
+use piste_support::made_trace::{Shape, write};
+use piste_support::process::wait_until;
 use serde_json::{Value, json};
 
 use super::{Random, Server, browse_with, has_viewer, notation, text};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use piste_suite::process::{self, wait_until};
-use piste_suite::{Workplace, kernel};
+use piste_support::process::{self, wait_until};
+use piste_support::{Workplace, kernel};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use piste_suite::{Workplace, kernel};
+use piste_support::{Workplace, kernel};
 
 use super::{PROGRAM, has_viewer};
 

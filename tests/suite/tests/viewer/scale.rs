@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use piste_suite::Workplace;
-use piste_suite::build_tree::repository;
-use piste_suite::made_trace::{Shape, write};
+use piste_support::Workplace;
+use piste_support::build_tree::repository;
+use piste_support::made_trace::{Shape, write};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde_json::Value;
 

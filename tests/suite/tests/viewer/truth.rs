@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is drawn is true: at every zoom, a thread's states and calls are what `piste query` answers.
 
-use piste_suite::kernel::KernelSession;
-use piste_suite::process::{send, stop};
+use piste_support::kernel::KernelSession;
+use piste_support::process::{send, stop};
 
 use super::*;
 
