@@ -107,18 +107,22 @@ impl Compilation {
         process::run(self.command().arg("-fsyntax-only"))
     }
 
-    /// Compiles and links, or copies what another test has linked in this run. Each test has its own file: probes are put into files.
+    /// Compiles and links; of a test program, copies what another test has linked in this run. Each test has its own file: probes are put into
+    /// files.
     ///
     /// # Panics
     /// The compiler complained.
     pub fn link(&self, output: &Path) {
-        let Some(folder) = env::var_os("PISTE_TEST_PROGRAMS") else {
+        let kept = env::var_os("PISTE_TEST_PROGRAMS").map(PathBuf::from);
+        // A test may write a source anew.
+        let kept = kept.filter(|_| self.sources.iter().all(|source| source.starts_with(programs())));
+        let Some(folder) = kept else {
             self.try_link(output).expect_silent_success();
             return;
         };
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
-        let kept = Path::new(&folder).join(format!("{:016x}", hasher.finish()));
+        let kept = folder.join(format!("{:016x}", hasher.finish()));
         if !kept.exists() {
             // Several tests may do so at once.
             let own = tempfile::tempdir_in(&folder).expect("a folder can be made there");
