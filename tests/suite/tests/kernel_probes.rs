@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::Duration;
 
 use piste_support::kernel::{self, KernelSession, KernelWorkplace};
@@ -566,22 +566,23 @@ impl Theirs {
         let path = program.to_str().expect("UTF-8");
         let places = place.piste_json(&["list", "--symbols", path, "work"]);
         let offset = places["places"][0]["offset_bytes"].as_u64().expect("a number");
-        Theirs::write(&format!("p:{event} {path}:{offset:#x} {argument}"));
+        Theirs::write(&format!("p:{event} {path}:{offset:#x} {argument}")).expect("the kernel takes it");
         Theirs { event }
     }
 
-    fn write(line: &str) {
-        let mut list = fs::OpenOptions::new()
+    fn write(line: &str) -> io::Result<()> {
+        fs::OpenOptions::new()
             .append(true)
-            .open(LIST)
-            .expect("it can be opened");
-        list.write_all(line.as_bytes()).expect("the kernel takes it");
+            .open(LIST)?
+            .write_all(line.as_bytes())
     }
 }
 
 impl Drop for Theirs {
     fn drop(&mut self) {
-        Theirs::write(&format!("-:{}", self.event));
+        let removed = Theirs::write(&format!("-:{}", self.event));
+        // While a test fails, a session may still record it.
+        assert!(removed.is_ok() || thread::panicking(), "{removed:?}");
     }
 }
 
