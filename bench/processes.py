@@ -118,5 +118,12 @@ def resident_bytes_of(pid: int) -> int:
 
 def cpu_ns(pid: int) -> int:
     """Of all its threads."""
-    threads = pathlib.Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)
+
+    def of_thread(folder: pathlib.Path) -> int:
+        try:
+            return int((folder / "schedstat").read_text().split()[0])
+        except (FileNotFoundError, ProcessLookupError):
+            # It has ended meanwhile.
+            return 0
+
+    return sum(map(of_thread, pathlib.Path(f"/proc/{pid}/task").iterdir()))

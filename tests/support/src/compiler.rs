@@ -131,7 +131,8 @@ impl Compilation {
             fs::rename(&linked, &kept).expect("it can be named");
         }
         // Not by this process: a child that another thread starts meanwhile would have the file open for writing, and nobody could execute it.
-        process::run(Command::new("cp").arg(&kept).arg(output)).expect_silent_success();
+        // What is there may run.
+        process::run(Command::new("cp").arg("--remove-destination").arg(&kept).arg(output)).expect_silent_success();
     }
 
     fn command(&self) -> Command {
