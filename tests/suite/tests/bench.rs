@@ -192,7 +192,7 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
     finished.expect_success();
     let absent = names(&report["absent"], "peer");
     for absent in report["absent"].as_array().expect("a list") {
-        println!("skipped: {}: {}", absent["peer"], absent["reason"]);
+        println!("not tested: {}: {}", absent["peer"], absent["reason"]);
     }
     let measured = names(&report["rows"], "name");
     for peer in listed["peers"].as_array().expect("a list") {
@@ -250,7 +250,7 @@ fn every_tracer_of_this_machine_is_measured_and_recorded_something() {
         "strace",
     ] {
         assert!(
-            row(&report, name)["recorded_events"].as_u64() > Some(10),
+            row(&report, name)["recorded_events"].as_u64() > Some(0),
             "{name}: {report:#}"
         );
     }
@@ -443,7 +443,7 @@ fn tracers_that_need_a_special_kernel_are_named_with_what_to_do() {
     for (peer, file, reason, remedy) in special {
         assert!(listed.expect_success().stdout.contains(peer), "{listed}");
         if Path::new(file).exists() {
-            println!("skipped: {peer} is here");
+            println!("not tested: {peer} is here");
             continue;
         }
         let run = |options: &str| {

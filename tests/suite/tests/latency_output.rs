@@ -74,7 +74,7 @@ fn a_page_has_everything_and_asks_for_nothing() {
         assert!(page.contains(&format!("latency {options}")), "the command: {options}");
     }
     if !repository().join("viewer/node_modules/playwright-core").exists() {
-        println!("skipped: the browser, which needs the viewer's packages of Node.js");
+        println!("not tested: the browser, which needs the viewer's packages of Node.js");
         return;
     }
     let mut browser = Command::new("node");
