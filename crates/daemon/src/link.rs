@@ -202,6 +202,9 @@ pub enum ToConsumer {
         session: SessionId,
         /// The request.
         request: RequestId,
+        /// The answer confirms that all that was said before is done. A session that waits for its disk has more time for it.
+        #[serde(default)]
+        confirms: bool,
     },
     /// That was everything: a new consumer has all that control knows of.
     Described,

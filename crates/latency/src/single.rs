@@ -6,7 +6,8 @@
 //!
 //! An event that took longer than the quickest one by as much as an interrupt takes is looked at, as a gap of the tight loop is (spin.rs): was it
 //! interrupted? Page faults are looked for sooner, because one may be quick, and so is asking the kernel for them. Reading the kernel's counters changes
-//! what is in the caches, so the event after that is marked.
+//! what is in the caches, so the event after that is marked, and compared with the quickest one of its like: otherwise it would be looked at
+//! because of the look before it, and so would the next.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -105,6 +106,8 @@ impl<C: Counter, E: Event, P: Pace, W: Watch, F: FnMut() -> u64, M: FnMut(u32) -
     pub(crate) fn run(&mut self, limits: &Limits, mut samples: Samples) -> io::Result<Samples> {
         let fault_above = self.clock.ticks(FAULT_ABOVE);
         let (mut place, mut quickest) = (0, u64::MAX);
+        // Of those right after a look.
+        let mut quickest_after_look = None;
         self.cpus[place].watch.look();
         let mut faults = (self.faults)();
         let mut last = self.counter.read();
@@ -134,6 +137,11 @@ impl<C: Counter, E: Event, P: Pace, W: Watch, F: FnMut() -> u64, M: FnMut(u32) -
             let ticks = after.wrapping_sub(before);
             samples.ticks.push(u32::try_from(ticks).unwrap_or(u32::MAX));
             quickest = quickest.min(ticks);
+            let mut usual = quickest;
+            if is_after_look && !is_early {
+                usual = quickest_after_look.unwrap_or(quickest);
+                quickest_after_look = Some(quickest_after_look.map_or(ticks, |quickest: u64| quickest.min(ticks)));
+            }
             if is_early || is_after_look {
                 samples.after_look.push(number as u32);
             }
@@ -144,7 +152,7 @@ impl<C: Counter, E: Event, P: Pace, W: Watch, F: FnMut() -> u64, M: FnMut(u32) -
                     samples.faulted.push(number as u32);
                 }
                 // The first one is the quickest so far, and slow nevertheless.
-                if number == 0 || ticks - quickest >= limits.look_above.max(quickest / SLOW_PART) {
+                if number == 0 || ticks.saturating_sub(usual) >= limits.look_above.max(usual / SLOW_PART) {
                     if is_disturbance(&self.cpus[place].watch.look()) {
                         samples.disturbed.push(number as u32);
                     }
@@ -297,6 +305,23 @@ mod tests {
         assert_eq!((samples.faulted, samples.disturbed), (vec![103, 104], vec![0, 104]));
         let after_look: Vec<u32> = (0..100).chain([105]).collect();
         assert_eq!((samples.moved, samples.after_look, went), (vec![], after_look, vec![]));
+    }
+
+    #[test]
+    fn an_event_is_not_looked_at_because_of_the_look_before_it() {
+        let limits = Limits {
+            events: 108,
+            look_above: 500,
+            move_every: 1000,
+        };
+        let mut lengths = vec![10; 108];
+        // How slow an event is after a look shows at 103, which is looked at, too. 106 is interrupted.
+        lengths[102..107].copy_from_slice(&[510, 600, 610, 10, 520]);
+        let mut cpus = [measured_cpu(3, &[5])];
+        let (samples, _) = run(&lengths, &mut cpus, &[], &limits);
+        assert_eq!(samples.disturbed, [106]);
+        let after_look: Vec<u32> = (0..100).chain([103, 104, 107]).collect();
+        assert_eq!((samples.after_look, cpus[0].watch.looks), (after_look, 5));
     }
 
     #[test]

@@ -213,6 +213,55 @@ fn a_chunk_that_is_not_begun_before_its_session_ends_leaves_no_folder() {
     assert!(!output.join("archives").exists());
 }
 
+#[test]
+fn what_a_recording_kernel_is_told_while_a_disk_hangs_is_done_after_that() {
+    let Some(place) = kernel::workplace() else { return };
+    let Some(disk) = Disk::new(&place, 256 << 20, 0) else {
+        return;
+    };
+    let output = disk.folder.join("trace");
+    place.piste_succeeds(&["create", "held", "-o", text(&output)]);
+    place.piste_succeeds(&["enable-event", "-s", "held", "-k", "--syscall", "*"]);
+    place.piste_succeeds(&["start", "held"]);
+    let freeze = || {
+        let frozen = disk.freeze();
+        wait_until("it is held up", || {
+            status(&place, "held")["findings"].to_string().contains("waiting for")
+        });
+        frozen
+    };
+    let enable = |event: &str| place.start(binary("piste"), &["enable-event", "-s", "held", "-k", event]);
+    let has_rule = |event: &str| status(&place, "held").to_string().contains(event);
+
+    // Whoever asks waits a while for the disk.
+    let frozen = freeze();
+    let mut enabling = enable("sched:sched_process_exit");
+    wait_until("pisted has the rule", || has_rule("sched_process_exit"));
+    drop(frozen);
+    enabling.finish().expect_success();
+
+    // But not for ever.
+    let frozen = freeze();
+    let told = enable("sched:sched_process_fork").finish();
+    assert_eq!(told.status, 1, "{told}");
+    let then = "waiting for the disk of the trace for";
+    assert!(
+        told.stderr.contains(then) && told.stderr.contains("is done after that"),
+        "{told}"
+    );
+    assert!(has_rule("sched_process_fork"));
+    drop(frozen);
+    wait_until("it goes on", || {
+        !status(&place, "held")["findings"].to_string().contains("waiting for")
+    });
+    place.run("sh", &["-c", "/bin/true; true"]).expect_success();
+    place.piste_succeeds(&["destroy", "held"]);
+    let counts = piste_support::Trace::at(&output).counts();
+    for name in ["sched_process_exit", "sched_process_fork"] {
+        assert!(counts.contains_key(name), "{name}: {counts:?}");
+    }
+}
+
 fn fill(disk: &Disk) {
     let mut file = File::create(disk.folder.join("filled")).expect("a file");
     while file.write_all(&[0; 4096]).is_ok() {}

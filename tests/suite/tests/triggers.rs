@@ -385,6 +385,42 @@ fn what_is_overdue_is_told_before_it_ends() {
     listener.end();
 }
 
+/// While the consumer stands still, ends find no space. The program waits for nothing, and nobody may say that it does.
+#[test]
+fn what_may_have_ended_unseen_is_not_overdue() {
+    const LAST: u64 = 999_999;
+    let place = Workplace::new();
+    let (begins, ends) = (
+        format!("number == {LAST} || number == {}", LAST + 2),
+        format!("number != {}", LAST + 2),
+    );
+    let work = ["-e", "shop:order", "--end-event", "bank:failure", "--by", "number"];
+    let late = [
+        "--over",
+        "300ms",
+        "--overdue",
+        "--filter",
+        &begins,
+        "--end-filter",
+        &ends,
+    ];
+    place.piste_succeeds(&[&["add-trigger", "stuck"], &work[..], &late].concat());
+    let listener = Listener::start(&place, "");
+    let mut puppet = place.start(place.program("puppet.c"), &[]);
+    assert_eq!(puppet.ask("wait"), "done");
+    let consumer = place.consumer();
+    process::stop(consumer);
+    assert_eq!(puppet.ask(&format!("record {}", LAST + 1)), "done");
+    send(consumer, Signal::CONT);
+    wait_until("its order may have ended", || {
+        count(&trigger(&place, "stuck"), "missed") > 0
+    });
+    assert_eq!(puppet.ask("record 3"), "done");
+    assert_eq!(listener.matches(1)[0]["payload"]["number"], LAST + 2);
+    assert_eq!(count(&trigger(&place, "stuck"), "matched"), 1);
+    listener.end();
+}
+
 #[test]
 fn system_calls_that_do_not_end_are_told() {
     let Some(place) = kernel::workplace() else { return };

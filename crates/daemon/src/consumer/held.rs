@@ -1,12 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a session has that control must be able to ask for at any time, also while the session's thread waits for a disk.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::outbox::Outbox;
 use crate::link::{RequestId, RingSetKey, SessionId, ToControl};
+
+/// How long whoever asks for a confirmation waits for a session that waits for its disk.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a session is asked, which it cannot answer while it waits for its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// What it recorded and lost.
+    Totals,
+    /// The same, of a session that has done what it was told before.
+    Confirmation,
+}
+
+impl Question {
+    /// How long whoever asks waits for the answer of a session that is held up.
+    fn patience(self) -> Duration {
+        match self {
+            Question::Totals => Duration::ZERO,
+            Question::Confirmation => CONFIRMED_WITHIN,
+        }
+    }
+}
 
 /// Kept by the thread that listens to control and by the session's.
 #[derive(Debug, Default)]
@@ -14,8 +37,8 @@ pub(crate) struct Held {
     pub(crate) is_started: bool,
     /// Its memory, which control may have to hand to programs again.
     ring_sets: BTreeMap<RingSetKey, RingSet>,
-    /// Questions for totals that nobody has answered.
-    reports: BTreeSet<RequestId>,
+    /// What nobody has answered, and when it was asked.
+    questions: BTreeMap<RequestId, (Question, Instant)>,
 }
 
 #[derive(Debug)]
@@ -36,23 +59,27 @@ impl Held {
         self.ring_sets.contains_key(&key)
     }
 
-    /// Control asks for totals.
-    pub(crate) fn ask(&mut self, request: RequestId) {
-        self.reports.insert(request);
+    /// Control asks something.
+    pub(crate) fn ask(&mut self, request: RequestId, question: Question, now: Instant) {
+        self.questions.insert(request, (question, now));
     }
 
-    /// The questions for totals that nobody has answered; whoever takes them does.
-    pub(crate) fn take_reports(&mut self) -> BTreeSet<RequestId> {
-        std::mem::take(&mut self.reports)
+    /// The questions that do not wait any longer for a session that is held up. Whoever takes them answers them.
+    pub(crate) fn take_impatient(&mut self, now: Instant) -> BTreeMap<RequestId, Question> {
+        let is_impatient = |_: &RequestId, &mut (question, asked): &mut (Question, Instant)| {
+            now.saturating_duration_since(asked) >= question.patience()
+        };
+        let taken = self.questions.extract_if(.., is_impatient);
+        taken.map(|(request, (question, _))| (request, question)).collect()
     }
 
-    /// Whether a question for totals is still to be answered, by whoever asks this.
-    pub(crate) fn take_report(&mut self, request: RequestId) -> bool {
-        self.reports.remove(&request)
+    /// Whether a question is still to be answered, by whoever calls this.
+    pub(crate) fn take(&mut self, request: RequestId) -> bool {
+        self.questions.remove(&request).is_some()
     }
 
-    pub(crate) fn wants_report(&self) -> bool {
-        !self.reports.is_empty()
+    pub(crate) fn is_asked(&self) -> bool {
+        !self.questions.is_empty()
     }
 
     /// The session tells control something.

@@ -57,6 +57,9 @@ pub(super) struct Lapses {
     /// Processes that are gone, and since when.
     gone: VecDeque<(Instant, Process)>,
     missed: u64,
+    /// Ends that nobody has seen, and until when there were more and more of them.
+    unseen: u64,
+    unseen_until_ns: i64,
     findings: Vec<String>,
     /// Events that have no such value, which people were told.
     without: BTreeSet<String>,
@@ -114,6 +117,8 @@ impl Lapses {
             begun_bytes: 0,
             gone: VecDeque::new(),
             missed: 0,
+            unseen: 0,
+            unseen_until_ns: i64::MIN,
             findings: Vec::new(),
             without: BTreeSet::new(),
         }
@@ -175,8 +180,22 @@ impl Lapses {
         }
     }
 
-    /// Ends were missed or lost: what has begun may have ended, and must not be taken for overdue.
-    pub(super) fn ends_are_missing(&mut self) {
+    /// Whether missing ends lead to something that is not true.
+    pub(super) fn waits_for_ends(&self) -> bool {
+        self.lapse.overdue
+    }
+
+    /// So many ends have not been seen by anybody until a time. If they are more than before, what has begun until then may have ended.
+    pub(super) fn note_unseen(&mut self, count: u64, until_ns: i64) {
+        if count > self.unseen {
+            self.unseen = count;
+            self.unseen_until_ns = until_ns;
+            self.ends_are_missing();
+        }
+    }
+
+    /// What has begun may have ended, and must not be taken for overdue.
+    fn ends_are_missing(&mut self) {
         if self.lapse.overdue {
             self.missed += self.begun.len() as u64;
             self.begun.clear();
@@ -258,7 +277,8 @@ impl Lapses {
     fn begin(&mut self, key: Key, begun: Begun) {
         self.remove_begun(&key);
         let bytes = bytes_of(begun.found.as_ref());
-        if self.begun_bytes + bytes > BEGUN_BYTES_MAX {
+        let may_have_ended = self.lapse.overdue && begun.time_ns <= self.unseen_until_ns;
+        if may_have_ended || self.begun_bytes + bytes > BEGUN_BYTES_MAX {
             self.missed += 1;
             return;
         }
@@ -585,9 +605,12 @@ mod tests {
         assert_eq!(lapses.late(150), [("begin 1".into(), 10)], "the one of process 8");
         lapses.add(Pair::Beginning, 200, 8, 2);
         assert_eq!(lapses.late(205), []);
-        lapses.ends_are_missing();
-        assert_eq!(lapses.late(300), []);
-        assert_eq!((lapses.take_missed(), lapses.begun_bytes), (1, 0));
+        lapses.add(Pair::Beginning, 207, 8, 3);
+        lapses.add(Pair::Beginning, 208, 8, 4);
+        lapses.note_unseen(1, 207);
+        lapses.note_unseen(1, 208);
+        assert_eq!(lapses.late(300), [("begin 4".into(), 10)]);
+        assert_eq!((lapses.take_missed(), lapses.begun_bytes), (2, 0));
         assert!(has_no_end("syscall_entry_exit") && !has_no_end("syscall_entry_exit_now"));
     }
 

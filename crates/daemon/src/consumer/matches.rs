@@ -22,7 +22,7 @@ use piste_ctf::read::walk::Visitor;
 use super::lapses::{Lapses, Pair};
 use super::outbox::{Outbox, lock};
 use super::stream::{Identity, Origin};
-use crate::link::{Match, Purpose, SessionId, ToControl};
+use crate::link::{ChannelTotals, Match, Purpose, SessionId, ToControl};
 
 /// Of the matches in one message, which is one datagram.
 const MESSAGE_BYTES_MAX: usize = 96 << 10;
@@ -66,6 +66,23 @@ struct Found {
     told_at: Option<Instant>,
     /// Of a trigger that waits for durations.
     lapses: Option<Lapses>,
+}
+
+/// Ends of durations that nobody has seen, because the rings had no space or the like.
+pub(crate) struct Unseen {
+    /// Since the session began.
+    pub(crate) count: u64,
+    /// When they were counted.
+    pub(crate) until_ticks: u64,
+}
+
+impl Unseen {
+    /// Those of a session with such channels.
+    pub(crate) fn of(channels: impl Iterator<Item = ChannelTotals>, until_ticks: u64) -> Unseen {
+        let of_ends = channels.filter(|channel| Pair::of(channel.stream_id) == Pair::End);
+        let count = of_ends.map(|channel| channel.missed()).fold(0, u64::saturating_add);
+        Unseen { count, until_ticks }
+    }
 }
 
 impl Matches {
@@ -158,8 +175,8 @@ impl Matches {
         }
     }
 
-    /// Tells control what was found since the last call, the earliest first. All events until a time have been taken.
-    pub(crate) fn tell(&self, until_ticks: u64, session: SessionId, outbox: &Outbox) {
+    /// Tells control what was found since the last call, the earliest first. All events until a time have been taken. `unseen` counts ends.
+    pub(crate) fn tell(&self, until_ticks: u64, unseen: impl FnOnce() -> Unseen, session: SessionId, outbox: &Outbox) {
         let found = &mut *lock(&self.0);
         let now = Instant::now();
         let mut findings = std::mem::take(&mut found.findings);
@@ -169,9 +186,12 @@ impl Matches {
                 .as_ref()
                 .and_then(|plan| plan.schema.clocks.first())
                 .map(ClockScale::new);
-            let until_ns = scale
-                .and_then(|scale| scale.nanoseconds(until_ticks))
-                .unwrap_or(i64::MAX);
+            let nanoseconds = |ticks| scale.and_then(|scale| scale.nanoseconds(ticks)).unwrap_or(i64::MAX);
+            let until_ns = nanoseconds(until_ticks);
+            if lapses.waits_for_ends() {
+                let Unseen { count, until_ticks } = unseen();
+                lapses.note_unseen(count, nanoseconds(until_ticks));
+            }
             let mut all_late = lapses.compare(until_ns, now);
             // What has not ended when its session ends is not overdue.
             if until_ticks != u64::MAX {

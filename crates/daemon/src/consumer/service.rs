@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, listen};
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 
+use super::held::Question;
 use super::outbox::{Outbox, lock};
 use super::stage::Again;
 use super::watch::Watch;
@@ -31,8 +32,8 @@ use crate::remains::{LISTENING_THREAD, Predecessors};
 /// Messages taken in one go: new connections are looked at in between.
 const MESSAGES_MAX: usize = 256;
 
-/// A session that does not answer for so long because of its disk does not, for who asks for totals: they are told that instead.
-const REPORT_WITHIN: Duration = Duration::from_millis(50);
+/// A session that has waited for its disk for so long is held up: whoever asks it something is told so, once their patience ends.
+const HELD_UP_AFTER: Duration = Duration::from_millis(50);
 
 /// A kind of tracing sessions: what a session's thread has beside the session.
 pub(crate) trait Domain {
@@ -217,10 +218,8 @@ where
 
     /// Sleeps until control says something, or a session that somebody asks about has had its time.
     fn wait(&mut self, listener: &OwnedFd) -> io::Result<Ready> {
-        let is_asked = lock(&self.workers)
-            .values()
-            .any(|worker| lock(&worker.held).wants_report());
-        let timeout = is_asked.then(|| Timespec::try_from(REPORT_WITHIN).expect("it is short"));
+        let is_asked = lock(&self.workers).values().any(|worker| lock(&worker.held).is_asked());
+        let timeout = is_asked.then(|| Timespec::try_from(HELD_UP_AFTER).expect("it is short"));
         let link = self.outbox.socket();
         let mut descriptors = vec![
             PollFd::new(listener, PollFlags::IN),
@@ -322,7 +321,14 @@ where
         };
         match (&message, &descriptor) {
             (ToConsumer::AddRingSet { key, .. }, Some(memory)) => lock(&worker.held).add(*key, memory.clone()),
-            (ToConsumer::Report { request, .. }, _) => lock(&worker.held).ask(*request),
+            (&ToConsumer::Report { request, confirms, .. }, _) => {
+                let question = if confirms {
+                    Question::Confirmation
+                } else {
+                    Question::Totals
+                };
+                lock(&worker.held).ask(request, question, Instant::now());
+            }
             _ => {}
         }
         worker.post((message, descriptor));
@@ -350,15 +356,19 @@ where
         None
     }
 
-    /// Whoever wants totals of a session that waits for its disk is told so.
+    /// Whoever has asked something of a session that waits for its disk is told so.
     fn answer_for_those_held_up(&self) {
         for worker in lock(&self.workers).values() {
-            let Some(time) = worker.busy.time().filter(|time| *time >= REPORT_WITHIN) else {
+            let Some(time) = worker.busy.time().filter(|time| *time >= HELD_UP_AFTER) else {
                 continue;
             };
-            for request in lock(&worker.held).take_reports() {
+            for (request, question) in lock(&worker.held).take_impatient(Instant::now()) {
+                let then = match question {
+                    Question::Totals => "",
+                    Question::Confirmation => "; what was asked for is done after that",
+                };
                 let what = format!(
-                    "it has been waiting for the disk of the trace for {:.1} s",
+                    "it has been waiting for the disk of the trace for {:.1} s{then}",
                     time.as_secs_f64()
                 );
                 let outcome = Err(Failure::Other { what });

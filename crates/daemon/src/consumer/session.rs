@@ -16,7 +16,7 @@ use super::channel::Channel;
 use super::clock;
 use super::flush::Flushes;
 use super::ladder::stream;
-use super::matches::Matches;
+use super::matches::{Matches, Unseen};
 use super::metadata::Metadata;
 use super::outbox::Outbox;
 use super::recorder::{GONE_MAX, Recorder};
@@ -232,8 +232,26 @@ impl Session {
 
     fn tell_matches(&self, until_ticks: u64, outbox: &Outbox) {
         if let Some(matches) = &self.trace.chunks.matches {
-            matches.tell(until_ticks, self.id, outbox);
+            matches.tell(until_ticks, || self.unseen(), self.id, outbox);
         }
+    }
+
+    /// What found no space in the rings by now, and the like.
+    fn unseen(&self) -> Unseen {
+        let until_ticks = self
+            .channels
+            .values()
+            .next()
+            .map_or(0, |channel| clock::now_ticks(channel.clock()));
+        let totals = self.channels.iter().map(|(&stream_id, channel)| {
+            let mut totals = channel.past.clone();
+            let ring_sets = self.ring_sets.values();
+            for ring_set in ring_sets.filter(|ring_set| ring_set.producer.stream_id == stream_id) {
+                ring_set.add_losses_to(&mut totals);
+            }
+            totals
+        });
+        Unseen::of(totals, until_ticks)
     }
 
     /// Its events are told to control, and nothing is written.

@@ -227,7 +227,7 @@ impl Desk {
                 outbox.send(&ToControl::Done { request, outcome });
             }
             ToConsumer::Report { request, .. } => {
-                if lock(&self.held).take_report(request) {
+                if lock(&self.held).take(request) {
                     let outcome = Ok(session.totals());
                     outbox.send(&ToControl::Done { request, outcome });
                 }

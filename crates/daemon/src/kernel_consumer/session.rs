@@ -30,7 +30,7 @@ use crate::consumer::clock;
 use crate::consumer::findings::Findings;
 use crate::consumer::flush::Flushes;
 use crate::consumer::ladder::stream;
-use crate::consumer::matches::Matches;
+use crate::consumer::matches::{Matches, Unseen};
 use crate::consumer::outbox::Outbox;
 use crate::consumer::service::{Recording, refuse_rotation, refuse_snapshot};
 use crate::consumer::sink::Needs;
@@ -340,7 +340,7 @@ impl Session {
             if self.has_taken_all {
                 self.taken_until_ticks = settled_ticks;
             }
-            matches.tell(self.taken_until_ticks, self.id, shared.outbox);
+            matches.tell(self.taken_until_ticks, || self.unseen(), self.id, shared.outbox);
         }
         let matches = self.chunks.matches.as_ref().filter(|_| self.stage.is_started());
         let due_in = matches.and_then(|matches| matches.due_in(settled_ticks));
@@ -352,6 +352,12 @@ impl Session {
             (Again::AtPace, Some(_)) => again,
             (again, Some(after)) => again.sooner(Again::After(after), None),
         }
+    }
+
+    /// What found no space in the rings, as far as the pages that were taken say.
+    fn unseen(&self) -> Unseen {
+        let totals = self.channels.values().map(Channel::totals);
+        Unseen::of(totals, clock::now_ticks(self.clock))
     }
 
     /// What says that a ring has a full page.
@@ -377,7 +383,7 @@ impl Session {
         self.flushes.end_all(&Ok(()), shared.outbox);
         self.tell_notes(shared.outbox);
         if let Some(matches) = &self.chunks.matches {
-            matches.tell(u64::MAX, self.id, shared.outbox);
+            matches.tell(u64::MAX, || self.unseen(), self.id, shared.outbox);
         }
         if !ending.close {
             self.answer(ending.requests, shared.outbox);

@@ -458,10 +458,18 @@ impl Machine {
 
     /// Asks for the totals of a session, in each domain that it has.
     pub fn report(&mut self, session: SessionId) -> Vec<(Domain, RequestId)> {
-        let of_programs = self.ask_consumer(|request| ToConsumer::Report { session, request });
+        let of_programs = self.ask_consumer(|request| ToConsumer::Report {
+            session,
+            request,
+            confirms: false,
+        });
         let mut requests = vec![(Domain::User, of_programs)];
         if self.session(session).kernel.is_used() {
-            let of_kernel = self.ask_kernel_consumer(|request| ToConsumer::Report { session, request });
+            let of_kernel = self.ask_kernel_consumer(|request| ToConsumer::Report {
+                session,
+                request,
+                confirms: false,
+            });
             requests.push((Domain::Kernel, of_kernel));
         }
         requests

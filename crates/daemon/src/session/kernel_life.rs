@@ -78,7 +78,13 @@ impl Machine {
     /// A question that the kernel consumer answers after it did what it was told before; none where nothing takes effect yet.
     pub(super) fn confirm_at_kernel(&mut self, session: SessionId) -> Option<RequestId> {
         let is_recorded = self.is_active(session) && self.session(session).kernel.is_used();
-        is_recorded.then(|| self.ask_kernel_consumer(|request| ToConsumer::Report { session, request }))
+        is_recorded.then(|| {
+            self.ask_kernel_consumer(|request| ToConsumer::Report {
+                session,
+                request,
+                confirms: true,
+            })
+        })
     }
 
     /// Whether some session needs the kernel consumer.

@@ -166,6 +166,7 @@ impl Consumer {
             let totals = self.ask(|request| ToConsumer::Report {
                 session: SESSION,
                 request,
+                confirms: true,
             });
             match totals {
                 Err(Failure::Other { what }) if what.contains("waiting for the disk") && begun.elapsed() < PATIENCE => {

@@ -189,7 +189,14 @@ fn recording_survives_control_and_the_next_one_gets_the_memory_back() {
 fn nonsense_from_control_is_answered_and_ends_nothing() {
     let process = Process::start();
     let mut link = process.connect();
-    send(&mut link, ToConsumer::Report { session: 9, request: 1 });
+    send(
+        &mut link,
+        ToConsumer::Report {
+            session: 9,
+            request: 1,
+            confirms: false,
+        },
+    );
     assert!(matches!(
         receive(&mut link).0,
         ToControl::Done {

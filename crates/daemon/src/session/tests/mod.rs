@@ -294,7 +294,7 @@ fn show_consumer(message: &ToConsumer) -> String {
         }
         ToConsumer::CloseSession { session, request } => format!("close {session} #{request}"),
         ToConsumer::Flush { session, request } => format!("flush {session} #{request}"),
-        ToConsumer::Report { session, request } => format!("report {session} #{request}"),
+        ToConsumer::Report { session, request, .. } => format!("report {session} #{request}"),
         ToConsumer::SetKernelChannel { session, spec } => {
             let enabled = spec.rules.iter().filter(|rule| rule.enabled);
             let patterns: Vec<String> = enabled.map(|rule| pattern(&rule.source)).collect();
