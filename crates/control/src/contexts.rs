@@ -68,7 +68,10 @@ pub const OF_PROGRAMS: [Context; 40] = [
 pub const OF_KERNEL: [Context; 22] = [
     context("tid", "thread ID"),
     context("cpu_id", "CPU that recorded the event"),
-    context("interrupt_state", "what was interrupted or disabled, and how deep preemption was"),
+    context(
+        "interrupt_state",
+        "what was interrupted or disabled, and how deep preemption was",
+    ),
     context("pid", "process ID (from here on: out of /proc)"),
     context("ppid", "process ID of the parent"),
     context("procname", "name of the thread"),

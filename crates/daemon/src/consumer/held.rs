@@ -66,11 +66,15 @@ impl Held {
 
     /// The questions that do not wait any longer for a session that is held up. Whoever takes them answers them.
     pub(crate) fn take_impatient(&mut self, now: Instant) -> BTreeMap<RequestId, Question> {
-        let is_impatient = |_: &RequestId, &mut (question, asked): &mut (Question, Instant)| {
-            now.saturating_duration_since(asked) >= question.patience()
-        };
-        let taken = self.questions.extract_if(.., is_impatient);
-        taken.map(|(request, (question, _))| (request, question)).collect()
+        let mut taken = BTreeMap::new();
+        self.questions.retain(|&request, &mut (question, asked)| {
+            let waits = now.saturating_duration_since(asked) < question.patience();
+            if !waits {
+                taken.insert(request, question);
+            }
+            waits
+        });
+        taken
     }
 
     /// Whether a question is still to be answered, by whoever calls this.
