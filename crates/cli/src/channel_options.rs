@@ -10,7 +10,7 @@ use crate::quantity::{self, Timeout};
 #[derive(Args)]
 #[command(next_help_heading = "Channel options")]
 pub(crate) struct ChannelOptions {
-    /// Discard the newest events when a ring is full (outside snapshot sessions, the default); in snapshot sessions, snapshots then keep the first
+    /// Discard the newest events when a ring is full. This is the default, except in snapshot sessions: with --discard, snapshots contain the first
     /// events of each program
     #[arg(long, group = "loss")]
     discard: bool,
@@ -27,7 +27,7 @@ pub(crate) struct ChannelOptions {
     /// Number of sub-buffers in each ring, a power of two; any number for a kernel channel [default: 4; for a kernel channel 256]
     #[arg(long, value_name = "N")]
     num_subbuf: Option<u32>,
-    /// Record these values with each event, in addition to its fields: see `piste add-context --list`; or none [default: vtid,cpu_id; for a
+    /// Record these values with each event, in addition to its fields, or `none`; `piste add-context --list` lists them [default: vtid,cpu_id; for a
     /// kernel channel tid]
     #[arg(
         long = "context",

@@ -97,8 +97,8 @@ pub(crate) struct ConditionOptions {
     /// Match as soon as DURATION is over, without waiting for the end: once for each duration, with the fields of the first event
     #[arg(long, requires = "over")]
     pub(crate) overdue: bool,
-    /// Report these values with each match, in addition to the fields of the event: see `piste add-context --list`; or none [default: vtid,procname; for
-    /// kernel events tid,procname]
+    /// Report these values with each match, in addition to the fields of the event, or `none`; `piste add-context --list` lists them [default:
+    /// vtid,procname; for kernel events tid,procname]
     #[arg(long = "context", value_name = "CONTEXT", value_delimiter = ',')]
     pub(crate) contexts: Option<Vec<String>>,
     /// Wait for a tracepoint of the kernel whose name matches PATTERN: sched_process_exit, oom:*
