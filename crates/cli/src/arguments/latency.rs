@@ -262,7 +262,7 @@ fn parse_loads(text: &str) -> Result<LoadChoices, String> {
         }
         name => Kind::named(name)
             .map(LoadChoice::Kind)
-            .ok_or_else(|| format!("{name:?} is not a load; there are {ALL}")),
+            .ok_or_else(|| format!("{name:?} is not a load; use {ALL}")),
     };
     text.split(',').map(choice).collect::<Result<_, _>>().map(LoadChoices)
 }
@@ -314,7 +314,7 @@ fn parse_positive(text: &str) -> Result<Duration, String> {
 fn parse_subbuf_size(text: &str) -> Result<u64, String> {
     match quantity::parse_size(text)? {
         size if !size.is_power_of_two() => Err("not a power of two".into()),
-        size if !(4 << 10..=1 << 30).contains(&size) => Err("a sub-buffer has from 4K to 1G".into()),
+        size if !(4 << 10..=1 << 30).contains(&size) => Err("must be from 4K to 1G".into()),
         size => Ok(size),
     }
 }
@@ -323,7 +323,7 @@ fn parse_subbuf_count(text: &str) -> Result<u32, String> {
     let count = text.parse().ok();
     count
         .filter(|count: &u32| count.is_power_of_two() && (2..=4096).contains(count))
-        .ok_or_else(|| "a ring has 2, 4, 8 or another power of two of sub-buffers, up to 4096".into())
+        .ok_or_else(|| "must be a power of two from 2 to 4096".into())
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {

@@ -176,9 +176,10 @@ fn parse_moments(text: &str) -> Result<Moments, String> {
         "sigusr1" | "usr1" => Ok(SnapshotOn::Signal),
         "exit" => Ok(SnapshotOn::Exit),
         _ if word.contains([':', '*']) => Ok(event(word, None)),
-        _ => {
-            Err("write SIGUSR1, exit, or an event of a program (PROVIDER:EVENT, with `if FILTER` behind it)".to_owned())
-        }
+        _ => Err(
+            "write SIGUSR1, exit, or an event of a program (PROVIDER:EVENT, optionally followed by `if FILTER`)"
+                .to_owned(),
+        ),
     };
     text.split(',').map(moment).collect::<Result<_, _>>().map(Moments)
 }
