@@ -72,7 +72,7 @@ pub(super) fn overhead(
                 .iter()
                 .map(|failed| printable(&failed.way).into_owned())
                 .collect();
-            let sentence = format!("not measured: {}; the report has the reasons", failed.join(", "));
+            let sentence = format!("not measured: {}; the report gives the reasons", failed.join(", "));
             Err(Failure::new(sentence))
         }
     }
