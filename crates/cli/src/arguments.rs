@@ -281,7 +281,7 @@ pub(crate) struct DisableChannel {
 /// Take snapshots of a session created with --snapshot
 #[derive(Subcommand)]
 pub(crate) enum Snapshot {
-    /// Write the events in memory as a separate trace; recording continues
+    /// Write the events held in memory to a separate trace; recording continues
     Record {
         #[command(flatten)]
         session: SessionOption,

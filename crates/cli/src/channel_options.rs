@@ -10,8 +10,8 @@ use crate::quantity::{self, Timeout};
 #[derive(Args)]
 #[command(next_help_heading = "Channel options")]
 pub(crate) struct ChannelOptions {
-    /// Discard the newest events when a ring is full (except in snapshot sessions, this is the default); snapshots then contain the first events of
-    /// each program
+    /// Discard the newest events when a ring is full (except in snapshot sessions, this is the default); in snapshot sessions, snapshots then contain
+    /// the first events of each program
     #[arg(long, group = "loss")]
     discard: bool,
     /// Overwrite the oldest events when a ring is full, as snapshot sessions do by default
