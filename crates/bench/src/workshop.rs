@@ -168,7 +168,7 @@ impl Workshop {
         };
         path.ok_or_else(|| {
             Absence::new(
-                format!("there is no C compiler ({named}), with which the measured program is made"),
+                format!("there is no C compiler ({named}) to compile the measured program"),
                 "install one (Debian: apt install gcc libc6-dev)",
             )
         })

@@ -127,11 +127,11 @@ pub(crate) enum Command {
     Stop(OneSession),
     #[command(subcommand, disable_help_subcommand = true)]
     Snapshot(Snapshot),
-    /// Save what was recorded so far as a separate trace, and go on
+    /// Save the recording so far as a separate trace, and continue
     ///
-    /// Everything recorded so far becomes a complete, separate trace, called a chunk, and recording continues in a new chunk. The completed
-    /// chunk is moved to archives/NUMBER-BEGIN-END in the session's folder, and nothing is written to it any more. Each event is in exactly
-    /// one chunk. Each chunk of the kernel begins with a state dump: events that describe the processes, open files and devices.
+    /// Everything recorded so far becomes a complete, separate trace, called a chunk, and recording continues in a new chunk. The complete chunk is
+    /// moved to archives/NUMBER-BEGIN-END in the session's folder, and does not change any more. Each event is in exactly one chunk. In each chunk,
+    /// the kernel trace begins with a state dump: events that describe the processes, open files and devices.
     Rotate(OneSession),
     #[command(subcommand, disable_help_subcommand = true)]
     Regenerate(Regenerate),
@@ -181,16 +181,16 @@ pub(crate) enum Command {
     /// Wait until recording has started, then execute the command
     #[command(hide = true)]
     Gate(GateArguments),
-    /// Keep a CPU, the memory, a disk or the like busy until standard input ends
+    /// Keep CPUs, memory, a disk or another part of the system busy until standard input ends
     #[command(hide = true)]
     GenerateLoad(GenerateLoad),
     /// Restore the machine's settings if `piste latency --prepare` is killed
     #[command(hide = true)]
     LatencyGuardian,
-    /// Run a command and write down how long it took
+    /// Run a command and write to a file how long it took
     #[command(hide = true)]
     TimeCommand(TimeCommand),
-    /// Run the loop of `piste latency npt --tracer` once, as standard input asks for
+    /// Run the loop of `piste latency npt --tracer` once, with the settings from standard input
     #[command(hide = true)]
     LatencyLoop,
     /// Write the man pages
@@ -206,7 +206,7 @@ pub(crate) enum Command {
 pub(crate) struct Create {
     /// Name of the session [default: auto-YYYYmmdd-HHMMSS]
     pub(crate) name: Option<String>,
-    /// Name of the session, as an option as in the other commands
+    /// Same as the argument NAME
     #[arg(short, long, value_name = "SESSION", conflicts_with = "name", hide = true)]
     pub(crate) session: Option<String>,
     /// Write the trace to DIR, which must be new or empty [default: ~/piste-traces/NAME-YYYYmmdd-HHMMSS]
@@ -217,9 +217,9 @@ pub(crate) struct Create {
     pub(crate) snapshot: bool,
 }
 
-/// Create a channel with its own rings, or enable it again
+/// Create a channel with its own rings, or enable a disabled one
 ///
-/// A channel keeps its settings: if it exists, enabling it with other settings is an error.
+/// The settings of a channel cannot be changed: if the channel exists and an option contradicts its settings, the command fails.
 #[derive(Args)]
 #[command(override_usage = "piste enable-channel [OPTIONS] [-u | -k] NAME...")]
 pub(crate) struct EnableChannel {
@@ -236,8 +236,8 @@ pub(crate) struct EnableChannel {
 
 /// Record more values with each event of a channel
 ///
-/// Can be used while the session records: the events from then on have the values. Each value costs time and space for every event of the channel;
-/// most need a system call.
+/// You can add values while the session records: all later events of the channel then have them. Each value costs time and space for every event of
+/// the channel; most values need a system call.
 #[derive(Args)]
 #[command(
     override_usage = "piste add-context [OPTIONS] [-u | -k] CONTEXT...\n       piste add-context --list",
@@ -252,10 +252,10 @@ pub(crate) struct AddContext {
     pub(crate) session: SessionOption,
     #[command(flatten)]
     pub(crate) domain: DomainFlags,
-    /// Channels to record the values in [default: default]
+    /// Channels whose events get the values [default: default]
     #[arg(short, long = "channel", value_name = "CHANNEL", value_delimiter = ',')]
     pub(crate) channels: Vec<String>,
-    /// Names of the values; app:PROVIDER:NAME is one that programs define (see piste(3))
+    /// Names of the values; app:PROVIDER:NAME is a value that programs define (see piste(3))
     #[arg(value_name = "CONTEXT", value_delimiter = ',', required_unless_present = "list")]
     pub(crate) contexts: Vec<String>,
     /// List the values that can be recorded
@@ -263,7 +263,7 @@ pub(crate) struct AddContext {
     pub(crate) list: bool,
 }
 
-/// Disable a channel, and keep its rules and what it recorded
+/// Disable a channel, but keep its rules and recorded events
 ///
 /// A disabled channel records nothing until `piste enable-channel` enables it again. You can change its rules in the meantime.
 #[derive(Args)]
@@ -281,7 +281,7 @@ pub(crate) struct DisableChannel {
 /// Take snapshots of a session created with --snapshot
 #[derive(Subcommand)]
 pub(crate) enum Snapshot {
-    /// Write what the session holds in memory as a separate trace; recording continues
+    /// Write the events held in memory to a separate trace; recording continues
     Record {
         #[command(flatten)]
         session: SessionOption,
@@ -310,8 +310,8 @@ pub(crate) struct Destroy {
 
 /// List programs, sessions, and the events that can be recorded
 ///
-/// By default, lists the running programs with their events, and the sessions. -k and --syscalls list what the kernel can record, --symbols
-/// and --usdt list where a program or library can be probed.
+/// By default, lists the running programs with their events, and the sessions. -k and --syscalls list what the kernel can record. --symbols and
+/// --usdt list the places where a program or library can be probed.
 #[derive(Args)]
 pub(crate) struct List {
     /// List only matching events (or system calls, functions, static probes), and only programs with a matching event; `*` matches any text
@@ -325,7 +325,7 @@ pub(crate) struct List {
     /// List only this session, with its channels
     #[arg(short, long, conflicts_with_all = ["programs", "sessions", "pattern"])]
     pub(crate) session: Option<String>,
-    /// List the kernel's events; show a single match with its fields
+    /// List the kernel's events; if only one matches, show its fields
     #[arg(short, long, conflicts_with_all = ["programs", "sessions", "session"])]
     pub(crate) kernel: bool,
     /// With -k: show the fields of each event

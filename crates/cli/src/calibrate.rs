@@ -121,7 +121,7 @@ pub(crate) fn calibrate(arguments: &Calibrate, json: bool) -> Result<(), Failure
         let kept = Calibration::kept();
         kept.into_iter()
             .find(|kept| kept.hostname == host)
-            .ok_or_else(|| Failure::new("no calibration is stored for this machine; run: sudo piste calibrate"))?
+            .ok_or_else(|| Failure::new("no calibration is saved for this machine; run: sudo piste calibrate"))?
     } else {
         let measured = bench::measured(
             &Wanted {
@@ -136,7 +136,7 @@ pub(crate) fn calibrate(arguments: &Calibrate, json: bool) -> Result<(), Failure
         )?;
         if measured.was_interrupted {
             return Err(Failure::with_status(
-                "it was interrupted, and nothing is stored",
+                "the measurement was interrupted, so nothing was saved",
                 INTERRUPTED,
             ));
         }
@@ -198,7 +198,7 @@ impl Calibration {
 
     /// Writes it, and returns where.
     fn keep(&self) -> Result<PathBuf, Failure> {
-        let path = own_path().ok_or_else(|| Failure::new(format!("cannot keep the result: set HOME or {VARIABLE}")))?;
+        let path = own_path().ok_or_else(|| Failure::new(format!("cannot save the result: set HOME or {VARIABLE}")))?;
         let cannot = |error: &io::Error| {
             let path = path.to_string_lossy();
             Failure::new(format!("cannot write {}: {}", printable(&path), reason(error)))
@@ -290,10 +290,10 @@ impl RecordingCosts {
         let unknown: Vec<&str> = Kind::ALL.into_iter().filter(is_unknown).map(Kind::about).collect();
         let unknown = match &unknown[..] {
             [] => String::new(),
-            unknown => format!("; without what is unknown: {}", unknown.join(", ")),
+            unknown => format!("; unknown costs count as zero: {}", unknown.join(", ")),
         };
         format!(
-            "RECORDING is an estimate, by the number of recorded events and their cost on this machine (piste calibrate, {date}{quick}){unknown}"
+            "RECORDING is an estimate from the number of recorded events and their cost on this machine (piste calibrate, {date}{quick}){unknown}"
         )
     }
 }

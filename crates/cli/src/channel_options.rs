@@ -10,8 +10,8 @@ use crate::quantity::{self, Timeout};
 #[derive(Args)]
 #[command(next_help_heading = "Channel options")]
 pub(crate) struct ChannelOptions {
-    /// Discard the newest events when a ring is full (outside snapshot sessions, the default); in snapshot sessions, snapshots then keep the first
-    /// events of each program
+    /// Discard the newest events when a ring is full (except in snapshot sessions, this is the default); in snapshot sessions, snapshots then contain
+    /// the first events of each program
     #[arg(long, group = "loss")]
     discard: bool,
     /// Overwrite the oldest events when a ring is full, as snapshot sessions do by default
@@ -27,7 +27,7 @@ pub(crate) struct ChannelOptions {
     /// Number of sub-buffers in each ring, a power of two; any number for a kernel channel [default: 4; for a kernel channel 256]
     #[arg(long, value_name = "N")]
     num_subbuf: Option<u32>,
-    /// Record these values with each event, in addition to its fields: see `piste add-context --list`; or none [default: vtid,cpu_id; for a
+    /// Record these values with each event, in addition to its fields, or `none`; `piste add-context --list` lists them [default: vtid,cpu_id; for a
     /// kernel channel tid]
     #[arg(
         long = "context",

@@ -14,7 +14,7 @@ use crate::session::connect;
 /// A context of the programs' own, as it is listed.
 const OF_APPLICATIONS: Context = Context {
     name: "app:PROVIDER:NAME",
-    what: "what the program says (<piste/context.h>)",
+    what: "a value that the program defines (<piste/context.h>)",
 };
 
 /// `piste add-context`

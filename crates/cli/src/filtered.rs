@@ -36,9 +36,9 @@ struct Given {
     /// Record system calls with matching names: open*,read
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     syscall: Vec<String>,
-    /// Record the events of the -u, -k and --syscall patterns since the previous --filter only if they satisfy EXPR: 'prev_prio < 0 && next_comm
-    /// =~ "k*"' (see piste-filter(7)). A --filter before the first of these applies to all tracepoints and probes without a filter of their
-    /// own, but not to system calls and events of programs
+    /// Record the events of the -u, -k and --syscall patterns since the previous --filter only if they satisfy EXPR: 'prev_prio < 0 && next_comm =~
+    /// "k*"' (see piste-filter(7)). A --filter before the first pattern applies to all tracepoints and probes without a filter of their own, but not
+    /// to system calls and events of programs
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
 }

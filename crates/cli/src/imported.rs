@@ -48,7 +48,7 @@ pub(crate) fn import(arguments: &Import, json: bool) -> Result<(), Failure> {
     let Some(tracer) = tracer(&arguments.file)? else {
         let file = arguments.file.to_string_lossy();
         return Err(Failure::new(printable(&format!(
-            "{file} is not a file of a tracer that can be imported; these are trace.dat files of trace-cmd"
+            "cannot import {file}: it is not a trace.dat file of trace-cmd, the only kind of file that can be imported"
         ))));
     };
     let unfinished = Unfinished::folder(&arguments.output)?;

@@ -48,7 +48,7 @@ pub(crate) fn interruption() -> Result<Arc<AtomicBool>, Failure> {
 
 /// Ctrl-C came too early.
 pub(crate) fn without_result() -> Failure {
-    Failure::with_status("it was interrupted before there was a result", INTERRUPTED)
+    Failure::with_status("the measurement was interrupted before there was a result", INTERRUPTED)
 }
 
 /// Where a run is: on a terminal one line that is written over and over, otherwise nothing.
@@ -63,7 +63,7 @@ impl Progress {
 
     /// Shows what it does now. Ctrl-C ends it with the results so far.
     pub(crate) fn say(&self, what: &str) {
-        self.write(&format!("{what}; Ctrl-C ends it early"));
+        self.write(&format!("{what}; press Ctrl-C to stop early"));
     }
 
     pub(crate) fn clear(&self) {

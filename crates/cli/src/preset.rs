@@ -91,7 +91,7 @@ pub(crate) const PRESETS: [Preset; 8] = [
     },
     Preset {
         name: "irq",
-        about: "interruptions: interrupts, soft interrupts, timers",
+        about: "what interrupted threads: interrupts, soft interrupts, timers",
         tracepoints: &[
             "irq:irq_handler_*",
             "irq:softirq_*",
@@ -105,7 +105,7 @@ pub(crate) const PRESETS: [Preset; 8] = [
     },
     Preset {
         name: "full",
-        about: "every event that the kernel has: much data, and slow",
+        about: "every event of the kernel: slow, and a lot of data",
         tracepoints: &["*"],
         // Once more each system call, which is recorded by name.
         excluded: &["syscalls:*", "raw_syscalls:*"],

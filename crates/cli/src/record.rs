@@ -110,11 +110,11 @@ fn run(arguments: &Record) -> Result<Ended, Failure> {
     // All that can be refused without a session is refused before there is one.
     if arguments.kernel.no_kernel && arguments.kernel.tracepoints.filter.is_some() {
         return Err(Failure::new(
-            "the filter is for nothing that is recorded: write --filter after the -u PATTERN whose events it selects",
+            "the filter applies to nothing that is recorded; write --filter after the -u PATTERN whose events it selects",
         ));
     }
     if !arguments.pids.is_empty() && arguments.snapshot_events().next().is_some() {
-        let sentence = "with -p, a snapshot cannot be taken on an event, which other programs may record as well; use a session with `piste track` \
+        let sentence = "with -p, a snapshot cannot be taken on an event, because other programs may record the event too; use a session with `piste track` \
                         and `piste add-trigger`, or record the command";
         return Err(Failure::with_status(sentence, USAGE));
     }

@@ -100,7 +100,7 @@ fn remove(calls: &mut VarlinkClient, names: &[String]) -> bool {
     for name in names {
         match calls.remove_trigger(name.clone()).call() {
             Ok(last) if last.trigger.missed > 0 => tell_sentence(&format!(
-                "{} came too fast to be looked at; it may have been time for a snapshot",
+                "{} came too fast to be checked, so a snapshot may be missing",
                 counted(last.trigger.missed, "event")
             )),
             Ok(_) => {}

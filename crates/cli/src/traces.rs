@@ -51,7 +51,7 @@ pub(crate) fn kernel_part(traces: Vec<Trace>, findings: &Findings) -> Result<Vec
     kernel_traces(traces).map_err(|error| match error {
         GroundError::NoKernel if findings.iter().any(is_unread) => {
             tell_findings(findings);
-            Failure::new("no trace of a kernel can be read here")
+            Failure::new("no kernel trace can be read here")
         }
         error => error.into(),
     })

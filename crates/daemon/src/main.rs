@@ -15,10 +15,10 @@ use piste_daemon::{consumer, control, kernel_consumer};
 use piste_reason::reason;
 use sd_notify::NotifyState;
 
-/// The daemon of the Piste tracing suite: manages tracing sessions, and writes what programs and the kernel record
+/// Manage tracing sessions, and write what programs and the kernel record: the daemon of the Piste tracing suite
 ///
-/// The `piste` command starts it when it is needed. Its sockets and its state are in the run folder: $PISTE_RUNDIR, or by default /run/piste
-/// for root, and /run/user/UID/piste for other users (/tmp/piste-UID if there is no /run/user/UID).
+/// The `piste` command starts pisted when it needs one. The sockets and the state of pisted are in the run folder: $PISTE_RUNDIR, or by default
+/// /run/piste for root, and /run/user/UID/piste for other users (/tmp/piste-UID if there is no /run/user/UID).
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {

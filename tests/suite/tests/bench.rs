@@ -333,7 +333,7 @@ fn the_steps_of_an_event_add_up_to_it() {
     for said in ["nanoseconds for each step", "ADDED", "SO FAR", "callback", "commit"] {
         assert!(out.contains(said), "{said}: {shown}");
     }
-    assert!(!out.contains("ONE is a single event"), "{shown}");
+    assert!(!out.contains("ONE is the time of a single event"), "{shown}");
 }
 
 #[test]

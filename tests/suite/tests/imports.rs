@@ -290,7 +290,7 @@ fn what_cannot_be_imported_is_refused() {
     fs::write(place.path("full/file"), "").expect("the folder is ours");
     refused(
         &["import", "none.dat", "-o", "out"],
-        "none.dat is not a file of a tracer that can be imported",
+        "none.dat: it is not a trace.dat file of trace-cmd",
     );
     refused(&["import", "no-such.dat", "-o", "out"], "cannot read no-such.dat");
     refused(

@@ -198,9 +198,12 @@ fn figures_are_shown_on_a_terminal_while_they_are_measured() {
         .stdout
         .rsplit_once("\u{1b}[J")
         .expect("pictures are replaced");
-    assert!(live.contains("99.9 %") && live.contains("Ctrl-C ends it"), "{shown}");
     assert!(
-        last.contains("timer every 1.00 ms") && !last.contains("Ctrl-C ends it"),
+        live.contains("99.9 %") && live.contains("press Ctrl-C to stop early"),
+        "{shown}"
+    );
+    assert!(
+        last.contains("timer every 1.00 ms") && !last.contains("press Ctrl-C to stop early"),
         "{shown}"
     );
 }

@@ -126,7 +126,7 @@ fn a_load_that_cannot_work_is_refused_with_the_reason() {
     assert!(
         nowhere
             .stderr
-            .contains("there is no load `disk`: cannot write a file in /no/such"),
+            .contains("cannot run the load `disk`: cannot write a file in /no/such"),
         "{nowhere}"
     );
     let mut without = place.command(binary("piste"));

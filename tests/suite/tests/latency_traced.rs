@@ -336,10 +336,14 @@ fn what_cannot_be_measured_is_said_and_how_to_get_it() {
     );
     failing("--tracer piste --subbuf-size 5000", 2, "not a power of two");
     failing("--reader wake", 2, "name one with --tracer");
-    failing("event --duration 8s", 2, "as many events as --loops says");
-    failing("event --loops 5000001", 2, "--loops is 5000000 at most");
-    failing("event --payload 8 --tracer piste", 2, "have a number as their field");
-    failing("event --warm-up 8", 2, "the first event counts, too");
+    failing("event --duration 8s", 2, "the number of events given by --loops");
+    failing("event --loops 5000001", 2, "--loops can be at most 5000000");
+    failing(
+        "event --payload 8 --tracer piste",
+        2,
+        "have a number as their only field",
+    );
+    failing("event --warm-up 8", 2, "also counts the first event");
     failing("event --find-rate --tracer piste", 2, "which has one rate");
     for option in ["--tracer piste", "--max-rate 5"] {
         let options: Vec<&str> = ["latency", "timer"].into_iter().chain(option.split(' ')).collect();

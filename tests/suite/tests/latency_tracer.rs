@@ -51,7 +51,7 @@ fn what_the_kernel_decides_cannot_be_chosen() {
     for (options, reason) in [
         (
             ["timerlat", "--policy", "fifo:80"],
-            "the kernel chooses that of its own threads",
+            "the kernel chooses the policy of its own threads",
         ),
         (
             ["osnoise", "--interval", "1ms"],

@@ -102,7 +102,9 @@ pub(crate) fn analyze(arguments: &Analyze, json: bool) -> Result<(), Failure> {
     if let Some(wanted) = &arguments.table {
         report.tables.retain(|table| table.name == wanted);
         if report.tables.is_empty() {
-            return Err(Failure::new(format!("{name} has no table {wanted:?} of this trace")));
+            return Err(Failure::new(format!(
+                "analysis {name} has no table {wanted:?} for this trace"
+            )));
         }
     }
     let page = Page::new(&arguments.page);

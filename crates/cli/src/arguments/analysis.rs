@@ -46,7 +46,7 @@ pub(crate) struct Analyze {
     /// For flame: print call paths as lines `a;b;c COST`, for speedscope and flamegraph.pl
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     pub(crate) folded: bool,
-    /// Print only this table of the analysis; a wrong name lists the tables
+    /// Print only this table of the analysis; an unknown name lists the tables
     #[arg(long, value_name = "TABLE")]
     pub(crate) table: Option<String>,
     #[command(flatten)]
@@ -74,9 +74,8 @@ pub(crate) struct Analyze {
 
 /// Show the differences between two traces
 ///
-/// With NAME, compares the results of one analysis; without it, shows what changed most in all analyses. Rows are matched by the names of
-/// threads, system calls and CPUs. Lists changes of times first, then changes of counts, the
-/// largest first in both.
+/// With NAME, compares the results of one analysis; without NAME, shows what changed most in all analyses. Rows are matched by the names of threads,
+/// system calls and CPUs. Lists changes of times first, then changes of counts, with the largest first in each list.
 #[derive(Args)]
 #[command(after_help = "Exit status: 0, or 1 if a trace cannot be read or lacks the events that the analysis needs.")]
 pub(crate) struct Diff {
@@ -91,7 +90,7 @@ pub(crate) struct Diff {
     /// Print the differences as CSV
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
-    /// Print only this table of the analysis; a wrong name lists the tables
+    /// Print only this table of the analysis; an unknown name lists the tables
     #[arg(long, value_name = "TABLE")]
     pub(crate) table: Option<String>,
     #[command(flatten)]
@@ -118,20 +117,19 @@ pub(crate) struct Diff {
 /// What `periods` is about.
 #[derive(Args)]
 pub(crate) struct PeriodsOptions {
-    /// For periods: events that satisfy EXPR begin a period: 'name == "shop:begin"' (see piste-filter(7))
+    /// For periods: begin a period at each event that satisfies EXPR: 'name == "shop:begin"' (see piste-filter(7))
     #[arg(long, value_name = "EXPR", requires = "end_event")]
     pub(crate) begin_event: Option<String>,
-    /// For periods: events that satisfy EXPR end a period
+    /// For periods: end a period at an event that satisfies EXPR
     #[arg(long, value_name = "EXPR", requires = "begin_event")]
     pub(crate) end_event: Option<String>,
-    /// For periods: a period ends at the next end event in which these fields have the same values as in its begin event; fields are written
-    /// as in filters
+    /// For periods: end a period at the next end event in which these fields, named as in filters, have the same values as in the begin event
     #[arg(long, value_name = "FIELD", value_delimiter = ',', default_value = "$tid", value_parser = Column::parse)]
     pub(crate) by: Vec<Column>,
     /// For periods: group the periods by the values that these fields have in the begin event
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = Column::parse)]
     pub(crate) capture: Vec<Column>,
-    /// For periods: also list the N longest periods (1 to 1000), and show what their threads did during each
+    /// For periods: also list the N longest periods (1 to 1000), and show what their threads did during them
     #[arg(long, value_name = "N", requires = "end_event", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) top: Option<u16>,
 }
@@ -139,7 +137,7 @@ pub(crate) struct PeriodsOptions {
 /// Which the state dump of a trace has.
 #[derive(Args)]
 pub(crate) struct CgroupOption {
-    /// Include only processes in matching control groups and in those below: '/system.slice/*'
+    /// Include only processes in matching control groups or in groups below them: '/system.slice/*'
     #[arg(long = "cgroup", value_name = "PATTERN", value_delimiter = ',')]
     cgroups: Vec<String>,
 }

@@ -8,12 +8,13 @@ use clap::{Args, Subcommand, ValueHint};
 
 use super::reading::PageOptions;
 
-/// Measure what an event costs with each tracer of this machine
+/// Measure what an event costs with each tracer on this machine
 ///
-/// Runs rounds of each tracer in turn: for programs without a tracer, Piste, LTTng-UST, trace_marker, user_events, USDT and uprobe; for system calls
-/// tracefs, Piste, LTTng, perf, BPF, sysdig, SystemTap and strace. Tracers that are not installed are named, with what to install; no kernel module is
-/// loaded but SystemTap's own. Measured programs are compiled here, so a C compiler is needed; tracing the kernel needs root. Takes a few minutes;
-/// Ctrl-C ends it early, with the results of the repetitions that are complete.
+/// Measures the tracers in turn, in several rounds. Measures events of programs without a tracer and with Piste, LTTng-UST, trace_marker,
+/// user_events, USDT and uprobe; measures system calls with tracefs, Piste, LTTng, perf, BPF, sysdig, SystemTap and strace. Lists the tracers that
+/// are not installed, with what to install. Loads no kernel module except SystemTap's own. Compiles the measured programs on this machine, so a C
+/// compiler is needed; tracing the kernel needs root. Takes a few minutes. Press Ctrl-C to stop early and get the results of the repetitions that are
+/// complete.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -31,7 +32,7 @@ Exit status: 0, or 1 if nothing was measured or a tracer that is installed did n
 pub(crate) struct Bench {
     #[command(subcommand)]
     pub(crate) action: Option<BenchAction>,
-    /// Measure only these peers or rows (see --list), and what they are compared with
+    /// Measure only these peers or rows (see --list), and the rows that they are compared with
     #[arg(value_name = "PEER")]
     pub(crate) peers: Vec<String>,
     /// Measure nothing; list what can be measured
@@ -65,10 +66,10 @@ pub(crate) struct Bench {
 /// What else can be done.
 #[derive(Subcommand)]
 pub(crate) enum BenchAction {
-    /// Measure what recording adds to a command: time, CPU time, size of the trace
+    /// Measure what recording adds to a command: time, CPU time, trace size
     ///
-    /// Runs the command again and again, in turn without recording and with it. Its output is not shown. The command
-    /// must succeed, and should take about the same time in each run: a second or more, so that small differences show.
+    /// Runs the command repeatedly, in turn without and with recording, and does not show its output. The command must succeed. It should take about
+    /// the same time in each run, and at least a second, so that small differences show.
     #[command(after_help = "Examples:
   sudo piste bench overhead -- make -B
   piste bench overhead --record '--no-kernel' --rounds 20 -- ./server --self-test
@@ -76,10 +77,11 @@ pub(crate) enum BenchAction {
 
 Exit status: 0, or 1 if the command or a recording fails.")]
     Overhead {
-        /// Record with these options of `piste record`; may be given several times [default: none, and for root also '-a --no-user --preset ltt']
+        /// Record with these options of `piste record`, given as one argument; can be repeated [default: no options, and for root also '-a --no-user
+        /// --preset ltt']
         #[arg(long = "record", value_name = "OPTIONS", allow_hyphen_values = true, value_parser = parse_options)]
         ways: Vec<RecordOptions>,
-        /// Measure each way of recording COUNT times
+        /// Measure each kind of recording COUNT times
         #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
         rounds: u32,
         /// Command to run, with its arguments
@@ -93,7 +95,7 @@ Exit status: 0, or 1 if the command or a recording fails.")]
         /// Results of `piste bench --json` or `-o FILE.json`
         #[arg(value_name = "BEFORE", value_hint = ValueHint::FilePath)]
         before: PathBuf,
-        /// Those that are compared with them
+        /// Results to compare with BEFORE, in the same format
         #[arg(value_name = "AFTER", value_hint = ValueHint::FilePath)]
         after: PathBuf,
         #[command(flatten)]

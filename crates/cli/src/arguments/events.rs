@@ -10,9 +10,9 @@ use crate::call_stack::{self, AddressRange, StackChoice};
 use crate::preset::{self, Preset};
 use piste_patterns::nearest;
 
-/// Record matching events of programs, or of the kernel
+/// Record matching events of programs or of the kernel
 ///
-/// Events of programs are recorded in all programs, including those that start later.
+/// Records the matching events of all programs, including programs that start later.
 #[derive(Args)]
 #[command(
     mut_arg("uprobe", |probe| probe.requires("kernel")),
@@ -86,7 +86,7 @@ pub(crate) struct KernelEventOptions {
     pub(crate) presets: Vec<&'static Preset>,
     #[command(flatten)]
     pub(crate) probes: ProbeOptions,
-    /// Name the probe's event in the trace [default: derived from its place]
+    /// Set the name of the probe's event in the trace [default: derived from the place]
     #[arg(long, requires = "kernel", conflicts_with_all = ["patterns", "all", "syscalls", "presets", "usdt"])]
     pub(crate) name: Option<String>,
     /// Record only these fields, by their names in the trace
@@ -95,7 +95,7 @@ pub(crate) struct KernelEventOptions {
     /// Record the call stack of each event: kernel, user or kernel,user; append :DEPTH to limit the number of frames: kernel:8
     #[arg(long, value_name = "STACKS[:DEPTH]", value_parser = call_stack::parse_choice, requires = "kernel")]
     pub(crate) callstack: Option<StackChoice>,
-    /// Record only stack frames with addresses from A to B, B excluded
+    /// Record only stack frames with addresses from A up to, but not including, B
     #[arg(long, value_name = "A-B", value_parser = call_stack::parse_range, requires = "callstack")]
     pub(crate) callstack_range: Option<AddressRange>,
 }
@@ -119,13 +119,13 @@ pub(crate) struct DisableEvent {
     pub(crate) session: SessionOption,
     #[command(flatten)]
     pub(crate) domain: DomainFlags,
-    /// Patterns as they were enabled; for a probe, the name of its event
+    /// Patterns as given to enable-event; for a probe, the name of its event
     #[arg(value_name = "PATTERN", required_unless_present = "all", value_delimiter = ',')]
     pub(crate) patterns: Vec<String>,
-    /// Disable all rules of the channel
+    /// Disable all rules of the channels
     #[arg(short, long, conflicts_with = "patterns")]
     pub(crate) all: bool,
-    /// Channels of the rule [default: default]
+    /// Channels that have the rule [default: default]
     #[arg(short, long = "channel", value_name = "CHANNEL", value_delimiter = ',')]
     pub(crate) channels: Vec<String>,
 }

@@ -13,8 +13,8 @@ use crate::{moment, quantity};
 
 /// Measure how long this machine can delay a thread
 ///
-/// Runs a loop on each chosen CPU and measures, each time around, how long something took that should take no time. On a terminal, shows the
-/// figures while it measures. Ctrl-C ends it early, with the results so far. Settings of the machine that cause latency are named, too.
+/// Runs a loop on each chosen CPU and measures, on each turn, how long something took that should take no time. On a terminal, shows the figures
+/// during the measurement. Press Ctrl-C to stop early and get the results so far. Also lists the settings of the machine that add latency.
 #[derive(Args)]
 #[command(after_help = "Examples:
   sudo piste latency timer --policy fifo:80 --duration 1min
@@ -28,42 +28,43 @@ use crate::{moment, quantity};
   sudo piste latency npt --policy fifo:80 --tracer piste,lttng --find-rate
   piste latency --preflight
 
-Exit status: 0, 1 for a failure, 91 if something took longer than --fail-above.")]
+Exit status: 0; 1 on failure; 91 if something took longer than --fail-above.")]
 pub(crate) struct Latency {
     /// Loop to run
     #[arg(value_enum, value_name = "LOOP", default_value = "npt")]
     pub(crate) kind: LoopKind,
-    /// Measure on these CPUs, such as 0-3,8, each with a thread of its own [default: all that piste may use]
+    /// Measure on these CPUs, such as 0-3,8, with one thread on each [default: all that piste may use]
     #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
     pub(crate) cpus: Option<CpuList>,
-    /// Scheduling policy: other, fifo:PRIORITY, rr:PRIORITY, deadline or deadline:RUNTIME/PERIOD [default: other; wakeup: fifo:80 if allowed]
+    /// Scheduling policy of the loops: other, fifo:PRIORITY, rr:PRIORITY, deadline or deadline:RUNTIME/PERIOD [default: other; wakeup: fifo:80 if
+    /// allowed]
     #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
     pub(crate) policy: Option<PolicyChoice>,
-    /// Stop after this time [default: 10s; no limit with --loops, or if --threshold stops it; not for event]
+    /// Stop after this time; not for event [default: 10s; no limit with --loops, or if --threshold stops the measurement]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(crate) duration: Option<Duration>,
-    /// Stop each thread after COUNT loops; event: record COUNT events in all rounds [default: event: 1000000]
+    /// Stop each loop after COUNT turns; event: record COUNT events in all rounds together [default for event: 1000000]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) loops: Option<u64>,
-    /// Do not count the first COUNT loops [default: 5]
+    /// Do not count the first COUNT turns [default: 5]
     #[arg(long, value_name = "COUNT")]
     pub(crate) warm_up: Option<u32>,
-    /// timer, wakeup, timerlat: time from one wake-up to the next, up to 1s [default: 1ms]
+    /// timer, wakeup, timerlat: time between wake-ups, 10us to 1s [default: 1ms]
     #[arg(long, value_name = "DURATION", value_parser = parse_interval)]
     pub(crate) interval: Option<Duration>,
-    /// Stop at the first value of this length or longer, and say what it was due to. gaps: go on, and report each [default: 10us]
+    /// Stop at the first value that is at least this long, and explain it; gaps: continue, and report each such value [default for gaps: 10us]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(crate) threshold: Option<Duration>,
-    /// wakeup: wake the threads from this CPU [default: the CPU of each thread]
+    /// wakeup: wake the threads from this CPU [default: each from its own CPU]
     #[arg(long, value_name = "CPU")]
     pub(crate) from: Option<u32>,
-    /// npt, timer, wakeup: with --threshold, go on, and explain the N longest values at the end
+    /// npt, timer, wakeup: with --threshold, continue, and explain the N longest values at the end
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100), requires = "threshold")]
     pub(crate) worst: Option<u8>,
-    /// program: measure from this event of programs, `provider:event`
+    /// program: measure the time from this event of a program, `provider:event`
     #[arg(short, long, value_name = "EVENT")]
     pub(crate) event: Option<String>,
-    /// program: to this event, of the same thread
+    /// program: measure the time to this event on the same thread
     #[arg(long, value_name = "EVENT")]
     pub(crate) end_event: Option<String>,
     /// With --threshold, write the flight recorder's snapshots to this folder [default: piste-TIME]
@@ -72,13 +73,13 @@ pub(crate) struct Latency {
     /// npt, event, gaps, wakeup: clock that the loop reads
     #[arg(long, value_enum, value_name = "CLOCK", default_value = "auto")]
     pub(crate) clock: ClockOption,
-    /// npt, event: start at most N turns a second, evenly spaced [default: event: 1000000]
+    /// npt, event: start at most N turns per second, evenly spaced [default for event: 1000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub(crate) max_rate: Option<u64>,
-    /// npt, event: record events with each of these tracers, and compare them [default: none; event: none,piste]
+    /// npt, event: record events with each of these tracers, and compare the tracers [default: none; event: none,piste]
     #[arg(long, value_enum, value_name = "TRACERS", value_delimiter = ',')]
     pub(crate) tracer: Vec<TracerOption>,
-    /// With tracers, how the tracer's consumer learns of events [default: timer]
+    /// With tracers, choose how the tracer's consumer learns of events [default: timer]
     #[arg(long, value_enum, value_name = "READERS", value_delimiter = ',')]
     pub(crate) reader: Vec<ReaderOption>,
     /// With --tracer, give each event fields of this many bytes [default: 4]
@@ -93,40 +94,40 @@ pub(crate) struct Latency {
     /// With --tracer, search for the highest rate of events at which none is lost
     #[arg(long, requires = "tracer")]
     pub(crate) find_rate: bool,
-    /// With --find-rate, record events of the kernel, too
+    /// With --find-rate, also record events of the kernel [default: none]
     #[arg(long, value_enum, value_name = "EVENTS", requires = "find_rate")]
     pub(crate) with_kernel: Option<KernelOption>,
-    /// Keep the machine busy meanwhile: all, or some of cpu,memory,disk,fork,network; or stress-ng:ARGUMENTS
+    /// Keep the machine busy during the measurement: all, or some of cpu,memory,disk,fork,network; or stress-ng:ARGUMENTS
     #[arg(long, value_name = "LOADS", value_parser = parse_loads)]
     pub(crate) load: Vec<LoadChoices>,
-    /// Run the loads on these CPUs, one of each kind on each [default: all that piste may use; with --prepare, those that are not measured]
+    /// Run the loads on these CPUs, one load of each kind on each CPU [default: all that piste may use; with --prepare, those that are not measured]
     #[arg(long, value_name = "LIST", value_parser = parse_cpus, requires = "load")]
     pub(crate) load_cpus: Option<CpuList>,
     /// Isolate the measured CPUs and move interrupts away from them; restore everything afterwards
     #[arg(long, conflicts_with = "preflight")]
     pub(crate) prepare: bool,
-    /// Measure nothing; restore the settings that a killed --prepare has left
+    /// Measure nothing; restore the settings that a killed run with --prepare left behind
     #[arg(long, conflicts_with_all = ["prepare", "preflight"])]
     pub(crate) restore: bool,
-    /// Exit with status 91 if a loop took longer, or woke up later
+    /// Exit with status 91 if something took longer than DURATION
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(crate) fail_above: Option<Duration>,
-    /// Print a histogram up to this many microseconds, as cyclictest -h does, and nothing else
+    /// Print only a histogram up to this many microseconds, in the layout of cyclictest -h
     #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) histogram: Option<u32>,
-    /// Also write the percentiles to FILE, for the plotters of HdrHistogram (.hgrm)
+    /// Also write the percentiles to FILE, in the format that HdrHistogram plots (.hgrm)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) hdr: Option<PathBuf>,
-    /// Also write the distributions to FILE, in HdrHistogram's log format, for its tools in many languages (.hlog)
+    /// Also write the distributions to FILE, in HdrHistogram's log format (.hlog), which tools in many languages read
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) hdr_log: Option<PathBuf>,
-    /// Also write plots to FILE: histogram, percentiles, largest values over time
+    /// Also draw plots into FILE: a histogram, percentiles and the largest values over time
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) svg: Option<PathBuf>,
-    /// Also write a report to FILE: one page with machine, settings, tables and plots
+    /// Also write a report to FILE: one page with the machine, the settings, tables and plots
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) html: Option<PathBuf>,
-    /// Measure nothing; show the settings of the machine that cause latency, and how to fix them
+    /// Measure nothing; show the settings of the machine that add latency, and how to fix them
     #[arg(long)]
     pub(crate) preflight: bool,
     #[command(flatten)]
@@ -136,21 +137,21 @@ pub(crate) struct Latency {
 /// What a loop does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LoopKind {
-    /// Read the clock again and again, and measure the gaps
+    /// Read the clock repeatedly, and measure the gaps
     Npt,
     /// Sleep, and measure how late the thread wakes up
     Timer,
-    /// As npt; report each long gap with what caused it
+    /// Like npt, but also report each long gap and its cause
     Gaps,
-    /// Be woken by a thread of lower priority, and measure how long that takes
+    /// Let a thread of lower priority wake a thread, and measure how long that takes
     Wakeup,
-    /// Let the kernel measure how late timers and threads are, with its tracer of this name
+    /// Let the kernel's tracer timerlat measure how late timers and threads are
     Timerlat,
-    /// Let the kernel measure how much time something takes from a thread, with its tracer of this name
+    /// Let the kernel's tracer osnoise measure how much time something takes from a thread
     Osnoise,
-    /// Record events one at a time with some tracers, and measure each: the worst case of one event
+    /// Record single events with each tracer, and measure how long each event takes: the worst case of one event
     Event,
-    /// Wait until a program takes too long from one of its events to another, and say why it did
+    /// Wait until a program takes too long from one of its events to another, and explain why
     Program,
 }
 
@@ -168,7 +169,7 @@ pub(crate) enum ClockOption {
 /// Who records the event of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TracerOption {
-    /// Nobody: there is no event
+    /// No tracer: no event is recorded
     None,
     /// Piste
     Piste,
@@ -181,9 +182,9 @@ pub(crate) enum TracerOption {
 /// How a tracer's consumer learns of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReaderOption {
-    /// It looks every millisecond
+    /// The consumer checks every millisecond
     Timer,
-    /// The writer wakes it when a sub-buffer is full
+    /// The writer wakes the consumer when a sub-buffer is full
     Wake,
 }
 
@@ -261,7 +262,7 @@ fn parse_loads(text: &str) -> Result<LoadChoices, String> {
         }
         name => Kind::named(name)
             .map(LoadChoice::Kind)
-            .ok_or_else(|| format!("{name:?} is not a load; there are {ALL}")),
+            .ok_or_else(|| format!("{name:?} is not a load; use {ALL}")),
     };
     text.split(',').map(choice).collect::<Result<_, _>>().map(LoadChoices)
 }
@@ -313,7 +314,7 @@ fn parse_positive(text: &str) -> Result<Duration, String> {
 fn parse_subbuf_size(text: &str) -> Result<u64, String> {
     match quantity::parse_size(text)? {
         size if !size.is_power_of_two() => Err("not a power of two".into()),
-        size if !(4 << 10..=1 << 30).contains(&size) => Err("a sub-buffer has from 4K to 1G".into()),
+        size if !(4 << 10..=1 << 30).contains(&size) => Err("must be from 4K to 1G".into()),
         size => Ok(size),
     }
 }
@@ -322,7 +323,7 @@ fn parse_subbuf_count(text: &str) -> Result<u32, String> {
     let count = text.parse().ok();
     count
         .filter(|count: &u32| count.is_power_of_two() && (2..=4096).contains(count))
-        .ok_or_else(|| "a ring has 2, 4, 8 or another power of two of sub-buffers, up to 4096".into())
+        .ok_or_else(|| "must be a power of two from 2 to 4096".into())
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {

@@ -34,7 +34,7 @@ pub(crate) struct Query {
     /// Write the rows to FILE; an existing file is replaced once they are complete
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Limit the memory of a query; sorts that need more use temporary files, joins that need more fail
+    /// Limit the memory of a query; sorts that need more use temporary files, and joins that need more fail
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512M")]
     pub(crate) memory_bytes: u64,
     #[command(flatten)]

@@ -20,10 +20,10 @@ pub(crate) struct Stats {
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) selection: SelectionOptions,
-    /// Also count by process; takes longer
+    /// Also count by process, which takes longer
     #[arg(long)]
     pub(crate) processes: bool,
-    /// Count with N threads [default: one per CPU]; with --processes or options that select events, one thread counts
+    /// Count with N threads [default: one per CPU]; always one with --processes or with options that select events
     #[arg(long, value_name = "N", value_parser = parse_thread_count)]
     pub(crate) threads: Option<NonZeroUsize>,
     #[command(flatten)]

@@ -55,8 +55,8 @@ pub(crate) struct Record {
     /// Exclude matching events of programs
     #[arg(short = 'x', long = "exclude", value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) excluded: Vec<String>,
-    /// Load a helper that records events of CMD itself: libc (heap calls), libc-callers (the same, with the caller), pthread (locks), dl
-    /// (libraries loaded and unloaded), functions (entries and exits, if built with -finstrument-functions)
+    /// Load a helper into CMD to record more events: libc (heap calls), libc-callers (the same, with the caller), pthread (locks), dl (libraries
+    /// loaded and unloaded), functions (entries and exits, if built with -finstrument-functions)
     #[arg(long, value_name = "HELPER", value_delimiter = ',', requires = "command")]
     pub(crate) preload: Vec<String>,
     /// Do not record events of programs
@@ -68,11 +68,11 @@ pub(crate) struct Record {
     /// Stop recording after DURATION: 500ms, 10s, 2min; CMD keeps running [default: no limit]
     #[arg(short, long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// Record the kernel events of these processes and of what they start, until the last of these processes ends; with -u, also their own
+    /// Record the kernel events of these processes and of what they start, until the last of these processes ends; with -u, also the processes' own
     /// events
     #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>, conflicts_with_all = ["command", "all_system"])]
     pub(crate) pids: Vec<u32>,
-    /// Keep the newest events in memory, and write a snapshot of them to disk when this happens: SIGUSR1 (sent to piste), exit (of CMD; without CMD,
+    /// Keep the newest events in memory, and write a snapshot of them to disk when WHEN happens: SIGUSR1 (sent to piste), exit (of CMD; without CMD,
     /// the end of the recording), or an event of a program: shop:late, 'shop:late if latency_ns > 5000000'
     #[arg(long, value_name = "WHEN", value_parser = parse_moments)]
     pub(crate) snapshot_on: Vec<Moments>,
@@ -88,7 +88,7 @@ pub(crate) struct Record {
     /// At the end, print what stands out in the kernel trace, unless the trace is larger than 64 MiB (see `piste insights`)
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) insights: Tell,
-    /// At the end, open the trace in the browser, until Ctrl-C (see `piste web`)
+    /// At the end, open the trace in the browser, and serve it until you press Ctrl-C (see `piste web`)
     #[arg(long)]
     pub(crate) web: bool,
     /// Command to record, with its arguments
@@ -176,9 +176,10 @@ fn parse_moments(text: &str) -> Result<Moments, String> {
         "sigusr1" | "usr1" => Ok(SnapshotOn::Signal),
         "exit" => Ok(SnapshotOn::Exit),
         _ if word.contains([':', '*']) => Ok(event(word, None)),
-        _ => {
-            Err("write SIGUSR1, exit, or an event of a program (PROVIDER:EVENT, with `if FILTER` behind it)".to_owned())
-        }
+        _ => Err(
+            "write SIGUSR1, exit, or an event of a program (PROVIDER:EVENT, optionally followed by `if FILTER`)"
+                .to_owned(),
+        ),
     };
     text.split(',').map(moment).collect::<Result<_, _>>().map(Moments)
 }

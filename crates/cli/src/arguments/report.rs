@@ -10,8 +10,8 @@ use super::selection::{RangeOptions, TIMES_HELP};
 
 /// Write a report of a trace as one HTML page, for a ticket
 ///
-/// The page shows what was recorded and what was lost, what stands out (as piste insights lists it), with a timeline of each, and tables of
-/// the most important analyses. It is one file of at most 2 MiB, which loads nothing and runs no scripts, and can be printed.
+/// The page shows what was recorded and what was lost, what stands out (as piste insights lists it, with a timeline of each result), and tables of
+/// the most important analyses. It is one file of at most 2 MiB that loads nothing, runs no scripts, and can be printed.
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if the trace cannot be read or the page cannot be written; 130 if Ctrl-C ended it, in which case nothing is written."))]
 pub(crate) struct Report {

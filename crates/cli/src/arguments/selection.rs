@@ -98,7 +98,7 @@ impl RangeOptions {
             let Some(moment) = moment else { return Ok(otherwise) };
             moment.ns(Span::of(traces), &zone).ok_or_else(|| {
                 Failure::new(format!(
-                    "{option} cannot be used: the trace does not say when it begins and ends, or there is no such time"
+                    "cannot use {option}: the trace has no begin and end time, or there is no such time"
                 ))
             })
         };

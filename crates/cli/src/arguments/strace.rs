@@ -27,19 +27,19 @@ Examples:
   piste strace -tt -T -e openat,read -o calls.txt ./shop"
 )]
 pub(crate) struct Strace {
-    /// Print the calls of processes and threads that CMD starts, too
+    /// Also print the calls of processes and threads that CMD starts
     #[arg(short = 'f', long)]
     pub(crate) follow_forks: bool,
     /// Trace running processes and their new children, until they end or you press Ctrl-C
     #[arg(short = 'p', long = "attach", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>, conflicts_with = "command")]
     pub(crate) pids: Vec<u32>,
-    /// Trace only these system calls: names, or classes (%file, %network, %process, %desc, %signal, %memory, %ipc); a `!` in front excludes them
+    /// Print only these system calls: names, or classes (%file, %network, %process, %desc, %signal, %memory, %ipc); with `!` in front, all others
     #[arg(short = 'e', long = "trace", value_name = "[trace=]SET")]
     pub(crate) traced: Vec<String>,
     /// Print what each file descriptor stands for: `3</etc/passwd>`
     #[arg(short = 'y', long)]
     pub(crate) decode_fds: bool,
-    /// Print at most N bytes of each string (up to 4096); file names are always printed whole
+    /// Print at most N bytes of each string (up to 4096); file names are always printed in full
     #[arg(short = 's', long = "string-limit", value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(..=4096))]
     pub(crate) string_limit: u16,
     /// Write the calls to FILE

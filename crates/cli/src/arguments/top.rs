@@ -10,7 +10,7 @@ use crate::moment;
 
 /// Show what the system is doing: CPUs, threads, calls, I/O
 ///
-/// Follows a running session that records the kernel, or shows a finished trace: all of it, or one interval after the other. On a terminal,
+/// Follows a running session that records the kernel, or shows a finished trace, either as a whole or one interval after another. On a terminal,
 /// shows a screen that you control with keys; press `?` for help. Otherwise, or with -n, prints tables.
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0, or 1 if there is no running session or no kernel trace that can be read."))]
@@ -27,7 +27,7 @@ pub(crate) struct Top {
     /// Sort threads by this column
     #[arg(long, value_enum, value_name = "COLUMN", default_value = "cpu")]
     pub(crate) sort: Sort,
-    /// When printing, print at most COUNT rows of each table [default: 20]
+    /// In printed output, show at most COUNT rows of each table [default: 20]
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<usize>,
     #[command(flatten)]

@@ -7,17 +7,18 @@ use crate::arguments::{DomainFlags, SessionOption};
 use crate::ids::{parse_group, parse_id, parse_user};
 use crate::tracked::{Cpus, parse_control_group, parse_cpus};
 
-/// Choose the programs, or threads and CPUs, that are recorded
+/// Choose the programs, threads and CPUs that a session records
 ///
-/// Adds to what the session tracks. By default, it records everything. As soon as it tracks a process, a user or anything else below, it records only
-/// what it tracks. If it tracks several kinds of things, for example processes and users, it records only what matches all of them.
+/// Adds values, such as process or user IDs, to those that the session tracks. A session that tracks nothing records everything. If it tracks values
+/// of several kinds, such as processes and users, it records only what matches every kind; within a kind, it is enough to match one value.
 ///
-/// -u chooses programs, -k the threads and CPUs whose kernel events are recorded. Without either, the domain is the one in which the session has
-/// channels. If the session has channels in both, choose one.
+/// -u chooses programs; -k chooses the threads and CPUs whose kernel events are recorded. If you give neither, a program option or kernel option
+/// selects its domain; otherwise, the command applies to the domain in which the session has channels. If the session has channels in both, you have
+/// to give -u or -k.
 #[derive(Args)]
 #[command(
     mut_arg("of_programs", |flag| flag.help("Choose programs")),
-    mut_arg("kernel", |flag| flag.help("Choose threads and CPUs for events of the kernel")),
+    mut_arg("kernel", |flag| flag.help("Choose the threads and CPUs whose kernel events are recorded")),
     override_usage = "piste track [OPTIONS] [-u | -k] --pid PID | --uid UID | ...\n       piste track [OPTIONS] [-u | -k] --all",
     after_help = "\
 Examples:
@@ -39,15 +40,15 @@ pub(crate) struct Track {
     pub(crate) values: TrackedValues,
 }
 
-/// Remove from what `track` chose
+/// Remove programs, threads or CPUs that `track` added
 ///
-/// Names what to remove as for `track`. If you remove the last process, user or other thing of its kind, nothing is recorded until you track another
-/// one. To record everything again, use `piste track --all`.
+/// Takes the same options as `track`. If you remove the last value of a kind, such as the last process or user, nothing is recorded until you track
+/// another one. To record everything again, use `piste track --all`.
 #[derive(Args)]
 #[command(
-    mut_arg("of_programs", |flag| flag.help("Change the choice of programs")),
-    mut_arg("kernel", |flag| flag.help("Change the choice of threads and CPUs for events of the kernel")),
-    mut_arg("follow", |flag| flag.help("Keep the processes of --pid, but not what they started")),
+    mut_arg("of_programs", |flag| flag.help("Change which programs are recorded")),
+    mut_arg("kernel", |flag| flag.help("Change the threads and CPUs whose kernel events are recorded")),
+    mut_arg("follow", |flag| flag.help("Stop following: keep the tracked processes, but not the processes that they started")),
     mut_group("tracked", |group| group.required(true)),
     override_usage = "piste untrack [OPTIONS] [-u | -k] --pid PID | --uid UID | ...",
     after_help = "\
@@ -73,7 +74,7 @@ pub(crate) struct TrackedValues {
     /// Match processes by ID, with all their threads
     #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>)]
     pub(crate) pids: Vec<u32>,
-    /// With --pid: also what the processes started and will start
+    /// With --pid: also match the processes that these started or will start
     #[arg(long)]
     pub(crate) follow: bool,
     /// Match users, by ID or name
@@ -82,7 +83,7 @@ pub(crate) struct TrackedValues {
     /// Match groups of users, by ID or name
     #[arg(long = "gid", value_name = "GID", value_delimiter = ',', value_parser = parse_group)]
     pub(crate) gids: Vec<u32>,
-    /// Match executables by name, or with a slash by path: shop*, /opt/shop/*
+    /// Match executables by name or, if PATTERN has a slash, by path: shop*, /opt/shop/*
     #[arg(
         long = "exec",
         value_name = "PATTERN",
@@ -91,7 +92,7 @@ pub(crate) struct TrackedValues {
         help_heading = "Program options"
     )]
     pub(crate) executables: Vec<String>,
-    /// Match control groups and those below them: /system.slice/shop.service
+    /// Match control groups and the groups below them: /system.slice/shop.service
     #[arg(
         long = "cgroup",
         value_name = "PATH",

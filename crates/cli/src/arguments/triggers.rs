@@ -14,9 +14,9 @@ use crate::trigger::OrderedActions;
 
 /// Act on an event: notify, take a snapshot, start a session
 ///
-/// A trigger waits for one event, of programs or of the kernel, until you remove it. Each time that the event happens, it notifies `piste listen`, and
-/// does what the action options say, in the order of the command line; each of them can be repeated. It acts with your rights. The sessions need not
-/// exist yet.
+/// A trigger waits for one event of programs or of the kernel, for a duration between two events, or for something that happens to a session. Each
+/// time that this happens, the trigger notifies `piste listen` and performs its actions in the order of the command line, until you remove the
+/// trigger. Each action option can be repeated. The actions run with your rights. The sessions need not exist yet.
 #[derive(Args)]
 #[command(
     mut_arg("uprobe", |probe| probe.help("Wait until execution reaches a place in a program or library: 'BINARY:SYMBOL[+OFFSET][ ARGUMENT]...'")),
@@ -50,7 +50,7 @@ pub(crate) struct AddTrigger {
     /// Act at most N times in any second, 1 to 1000; other matches are only counted [default: 10]
     #[arg(long, value_name = "N", value_parser = parse_per_second)]
     pub(crate) per_second: Option<i64>,
-    /// Act at most N times in all, then wait no longer [default: no limit]
+    /// Act at most N times in total, then stop waiting [default: no limit]
     #[arg(long, value_name = "N", value_parser = parse_times::<i64>)]
     pub(crate) at_most: Option<i64>,
 }
@@ -81,23 +81,24 @@ pub(crate) struct ConditionOptions {
     /// Wait only for events that satisfy EXPR: 'latency_ns > 5ms && customer =~ "a*"' (see piste-filter(7))
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
-    /// Wait for durations of more than DURATION: from the event to the next event of --end-event; of a system call, from its entry to its exit
+    /// Wait for something that takes longer than DURATION: from the event to the --end-event, or from the entry of a system call to its exit
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["entry", "exit"])]
     pub(crate) over: Option<Duration>,
-    /// End a duration with an event of the same kind, of programs or a tracepoint, whose name matches PATTERN
+    /// End a duration at an event whose name matches PATTERN: an event of programs if the first event is one, otherwise a tracepoint
     #[arg(long, value_name = "PATTERN", requires = "over")]
     pub(crate) end_event: Option<String>,
-    /// End a duration only with events that satisfy EXPR
+    /// End a duration only at events that satisfy EXPR
     #[arg(long, value_name = "EXPR", requires = "over")]
     pub(crate) end_filter: Option<String>,
-    /// End a duration only with an event that has the same value of this field or context, in the same process [default: the thread]
+    /// End a duration only at an event with the same value of this field or context and, for events of programs, in the same process [default: at an
+    /// event of the same thread]
     #[arg(long, value_name = "NAME", requires = "over")]
     pub(crate) by: Option<String>,
-    /// Match as soon as DURATION is over, whether the end has come or not: with the fields of the beginning, and once for each duration
+    /// Match as soon as DURATION is over, without waiting for the end: once for each duration, with the fields of the first event
     #[arg(long, requires = "over")]
     pub(crate) overdue: bool,
-    /// Report these values with each match, in addition to the fields of the event: see `piste add-context --list`; or none [default: vtid,procname; for
-    /// kernel events tid,procname]
+    /// Report these values with each match, in addition to the fields of the event, or `none`; `piste add-context --list` lists them [default:
+    /// vtid,procname; for kernel events tid,procname]
     #[arg(long = "context", value_name = "CONTEXT", value_delimiter = ',')]
     pub(crate) contexts: Option<Vec<String>>,
     /// Wait for a tracepoint of the kernel whose name matches PATTERN: sched_process_exit, oom:*
@@ -125,7 +126,7 @@ pub(crate) struct ConditionOptions {
     exit: bool,
     #[command(flatten, next_help_heading = "Kernel options")]
     pub(crate) probes: ProbeOptions,
-    /// Wait for the end of each rotation of SESSION
+    /// Match at the end of each rotation of SESSION
     #[arg(
         long,
         value_name = "SESSION",
@@ -133,7 +134,7 @@ pub(crate) struct ConditionOptions {
         help_heading = "Session options"
     )]
     pub(crate) on_rotation: Vec<String>,
-    /// Wait until SESSION has lost events, and whenever it has lost more
+    /// Match each time that SESSION loses events
     #[arg(
         long,
         value_name = "SESSION",
@@ -141,10 +142,10 @@ pub(crate) struct ConditionOptions {
         help_heading = "Session options"
     )]
     pub(crate) on_loss: Vec<String>,
-    /// Wait until SESSION has recorded SIZE bytes, and whenever it has recorded as much again: web=100M
+    /// Match each time that SESSION has recorded another SIZE bytes: web=100M
     #[arg(long, value_name = "SESSION=SIZE", value_parser = parse_session_size, value_delimiter = ',', help_heading = "Session options")]
     pub(crate) on_size: Vec<(String, u64)>,
-    /// Wait until a ring of SESSION is PERCENT full, and whenever one is again: web=80%
+    /// Match each time that a program's ring in SESSION becomes PERCENT full: web=80%
     #[arg(long, value_name = "SESSION=PERCENT", value_parser = parse_session_percent, value_delimiter = ',', help_heading = "Session options")]
     pub(crate) on_fill: Vec<(String, i64)>,
 }
@@ -162,8 +163,8 @@ impl ConditionOptions {
 
 /// List triggers, with their actions and counts
 ///
-/// Lists the triggers of all users. MATCHED counts the events that matched, ACTED how often the trigger acted on one, and MISSED events that may have
-/// matched but came too fast to be looked at.
+/// Lists the triggers of all users. MATCHED counts the events that matched, ACTED the matches on which the trigger acted, and MISSED the events that
+/// may have matched but came too fast to be checked.
 #[derive(Args)]
 pub(crate) struct ListTriggers {
     #[command(flatten)]
@@ -193,17 +194,17 @@ Examples:
   piste listen slow --run 'mail -s \"$PISTE_TRIGGER: $PISTE_EVENT\" ops@example.com'
   piste listen --json | jq 'select(.notice == \"match\").payload'")]
 pub(crate) struct Listen {
-    /// Names of the triggers [default: all that you may listen to, also those that are added later]
+    /// Names of the triggers [default: all that you may listen to, including those that are added later]
     #[arg(value_name = "NAME", value_delimiter = ',')]
     pub(crate) names: Vec<String>,
     /// End after N matches
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_times::<u64>)]
     pub(crate) count: Option<u64>,
-    /// Run COMMAND with `sh -c` for each match, one after the other, with the match as JSON on its stdin, and the names of the trigger and the event in
+    /// Run COMMAND with `sh -c` for each match, one at a time, with the match as JSON on its stdin, and the names of the trigger and the event in
     /// PISTE_TRIGGER and PISTE_EVENT
     #[arg(long, value_name = "COMMAND")]
     pub(crate) run: Option<String>,
-    /// Do not print on stderr what is listened to
+    /// Do not print messages when listening begins and ends
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

@@ -33,12 +33,12 @@ pub(crate) struct View {
         conflicts_with = "json"
     )]
     pub(crate) format: ViewFormat,
-    /// Show only these fields of each event, written as in filters: `ret,inner.x,$ctx.vtid,$pid`
+    /// Show only these fields of each event, named as in filters: `ret,inner.x,$ctx.vtid,$pid`
     #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = Column::parse)]
     pub(crate) fields: Vec<Column>,
     #[command(flatten)]
     pub(crate) symbols: SymbolOptions,
-    /// How to show times; combine values with commas: `date,utc`
+    /// Show times in this form; combine values with commas: `date,utc`
     #[arg(long, value_enum, value_name = "CLOCK", value_delimiter = ',')]
     pub(crate) clock: Vec<Clock>,
     /// Keep showing new events until the session stops or you press Ctrl-C

@@ -11,8 +11,8 @@ use super::symbols::SymbolOptions;
 
 /// Write part of a trace as a smaller trace
 ///
-/// Writes the events that `piste view` shows with the same options. Losses stay at the positions where they
-/// occurred: the packets that are written keep their counts of lost events and packets.
+/// Writes the events that `piste view` shows with the same options. Losses stay where they occurred: the packets that are written keep their counts
+/// of lost events and packets.
 #[derive(Args)]
 #[command(after_help = format!("{TIMES_HELP}\n\nExit status: 0; 1 if the trace cannot be read or written; 130 if Ctrl-C ended it, in which case nothing is written."))]
 pub(crate) struct Trim {

@@ -162,7 +162,7 @@ fn verdict(measured: &Report) -> Result<(), Failure> {
         failed => {
             let names: Vec<&str> = failed.iter().map(|failed| failed.peer.as_str()).collect();
             Err(Failure::new(format!(
-                "not measured: {}; the report has the reasons",
+                "not measured: {}; the report gives the reasons",
                 names.join(", ")
             )))
         }

@@ -72,7 +72,7 @@ pub(super) fn overhead(
                 .iter()
                 .map(|failed| printable(&failed.way).into_owned())
                 .collect();
-            let sentence = format!("not measured: {}; the report has the reasons", failed.join(", "));
+            let sentence = format!("not measured: {}; the report gives the reasons", failed.join(", "));
             Err(Failure::new(sentence))
         }
     }
@@ -125,7 +125,7 @@ fn text(report: &Report, width: Width) -> String {
         counted(rounds.into(), "round"),
     );
     text += &columns.lines(0, width);
-    text += "\nTimes are medians; what is added is that of pairs of runs, one with and one without recording, with its interval at 95 % confidence.\n";
+    text += "\nTimes are medians. ADDED and CPU TIME come from pairs of runs, one with and one without recording; ± is half of the 95 % confidence interval of ADDED.\n";
     if rounds > 1 {
         let deviation = |of: fn(&WayReport) -> f64| report.ways.iter().map(of).fold(0.0, f64::max);
         text += &format!(
@@ -141,7 +141,7 @@ fn text(report: &Report, width: Width) -> String {
         }
     }
     if report.was_interrupted {
-        text += "It was interrupted: there are fewer rounds than planned.\n";
+        text += "The measurement was interrupted, so there are fewer rounds than planned.\n";
     }
     text
 }

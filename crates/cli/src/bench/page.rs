@@ -51,7 +51,7 @@ fn shown(part: &Part) -> Markup {
         h2 { (part.title) }
         @if part.group == Group::Steps {
             (stacks(rows))
-            p class="more" { "Nanoseconds that each step adds, from builds of the event that end after it." }
+            p class="more" { "Nanoseconds that each step adds, measured with builds of the event that end after the step." }
             (steps_table(rows))
         } @else if part.has_names {
             (by_length(rows))
@@ -65,7 +65,7 @@ fn shown(part: &Part) -> Markup {
             (samples(rows))
             p class="more" {
                 "Nanoseconds, on a logarithmic scale: the box has the middle half of the events, the mark is their median, the line reaches from the \
-                 shortest one to the one that 99 % do not exceed, and the dot is the longest one. The clock around an event is in all of them."
+                 shortest one to the one that 99 % do not exceed, and the dot is the longest one. All times include reading the clock."
             }
         }
     }

@@ -439,7 +439,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     ];
     if report.rows.iter().any(|row| row.samples.is_some()) {
         notes.push(format!(
-            "ONE is a single event, with {} for reading the clock around it; 90 % of such readings are within {} of each other. {}",
+            "ONE is the time of a single event, including {} for reading the clock; 90 % of such readings are within {} of each other. {}",
             time(report.clock.cost_ns),
             time(report.clock.resolution_ns),
             interrupted(report)
@@ -453,7 +453,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     if preempted > 0 {
         let rounds: u32 = report.rows.iter().map(|row| row.rounds).sum();
         notes.push(format!(
-            "Another thread took the CPU in {preempted} of {}; their wall time contains it.",
+            "Another thread took the CPU in {preempted} of {}; this is part of the wall time of these rounds.",
             counted(rounds.into(), "round")
         ));
     }
@@ -462,7 +462,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     }
     for row in report.rows.iter().filter(|row| row.discarded_events > 0) {
         notes.push(format!(
-            "{}: {} found no space; that is faster than recording.",
+            "{}: {} found no space in the ring, which is faster than being recorded.",
             row.title,
             counted(row.discarded_events.cast_signed(), "event")
         ));
@@ -477,7 +477,7 @@ fn interrupted(report: &Report) -> String {
         samples().map(|samples| samples.count).sum::<u64>(),
     );
     format!(
-        "{} of {} were long, and a switch or an interrupt came since the long one before; they are in the figures.",
+        "{} of {} were long, and a context switch or an interrupt had happened since the previous long one; the figures include them.",
         interrupted,
         counted(all.cast_signed(), "single event")
     )
@@ -506,13 +506,13 @@ fn state(report: &Report) -> String {
         state.disturbed, state.passes
     );
     let verdict = match (state.disturbed, of_slow_machine.len()) {
-        (0, _) => format!("The CPUs were equally fast all the time: {speed}."),
-        (_, 0) => format!("{disturbed} Their rounds are not in the figures."),
+        (0, _) => format!("The CPUs were equally fast throughout: {speed}."),
+        (_, 0) => format!("{disturbed} The figures do not include the rounds of these passes."),
         (_, rows) if rows == report.rows.len() => {
-            format!("{disturbed} That is most of them, so these figures are of a slow machine.")
+            format!("{disturbed} That is most of them, so these figures are those of a slow machine.")
         }
         _ => format!(
-            "{disturbed} Their rounds are in the figures only where most rounds were slow: {}.",
+            "{disturbed} The figures include the rounds of these passes only for rows most of whose rounds were slow: {}.",
             of_slow_machine.join("; ")
         ),
     };
@@ -537,7 +537,7 @@ pub(super) fn list(width: Width) -> String {
         }
     }
     let mut text = columns.lines(0, width);
-    text += &styled(FAINT, "A peer's name chooses all of its rows.");
+    text += &styled(FAINT, "The name of a peer selects all its rows.");
     text + "\n"
 }
 

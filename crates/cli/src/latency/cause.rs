@@ -124,7 +124,7 @@ fn read(folder: &Path, late: impl FnOnce(&[Trace]) -> Option<Late>) -> Result<Sa
         return Err(cannot(error.to_string()));
     }
     let traces = kernel_traces(traces).map_err(|error| cannot(error.to_string()))?;
-    let late = late(&traces).ok_or_else(|| cannot("it has a clock that the loop has not read".into()))?;
+    let late = late(&traces).ok_or_else(|| cannot("it uses a clock that the loop did not read".into()))?;
     let ground = Ground::new(&traces, Span::ALL).map_err(|error| cannot(error.to_string()))?;
     let (system, delay) = ground
         .run(Delay::new(late), &mut findings)
@@ -187,7 +187,7 @@ impl Explained {
         let heading = format!("{}{}\n", styled(STRONG, self.value()), self.heading());
         let said = match &self.said {
             Ok(said) => said,
-            Err(why) => return format!("{heading}no flight recorder says why: {}\n", printable(why)),
+            Err(why) => return format!("{heading}no flight recorder shows the cause: {}\n", printable(why)),
         };
         let mut columns = Columns::new(&[
             ("TIME", Align::Right),
@@ -229,7 +229,7 @@ impl Explained {
                                 }
                             }
                         }
-                        Err(why) => { tbody { tr { td { "No flight recorder says why: " (printable(why)) } } } }
+                        Err(why) => { tbody { tr { td { "No flight recorder shows the cause: " (printable(why)) } } } }
                     }
                 }
             }

@@ -140,7 +140,7 @@ pub(super) fn restore_before() -> Vec<String> {
             ]
         }
         Err(Error::Journal { .. }) => {
-            vec!["a `piste latency --prepare` of root's runs or was killed, and the machine's settings are changed; if it was killed, restore them with `sudo piste latency --restore`".into()]
+            vec!["root's `piste latency --prepare` is running or was killed, so the machine's settings are changed; if it was killed, restore them with `sudo piste latency --restore`".into()]
         }
     }
 }

@@ -208,7 +208,7 @@ fn key(results: &Results) -> Markup {
             }
         }
         @if results.measured.len() > plots::CURVES_MAX {
-            span { "The CPUs with the largest values have curves of their own." }
+            span { "Only the CPUs with the largest values have their own curves." }
         }
     }
 }
@@ -217,9 +217,9 @@ fn caption(results: &Results, title: &str) -> Markup {
     let spins = matches!(results.plan.kind, Loop::Npt | Loop::Gaps { .. });
     html! {
         @if title == plots::TITLES[0] { span { "Both axes are logarithmic: a single value is visible beside millions." } }
-        @else if title == plots::TITLES[1] { span { "How much of all values is at most so long; each line to the right leaves a tenth of what the one before it leaves." } }
-        @else if spins { span { "The longest gap of each stretch of time. Gaps below " (report::looked_from(results)) " are not shown." } }
-        @else { span { "The largest value of each stretch of time." } }
+        @else if title == plots::TITLES[1] { span { "The share of the values that are at most this long. With each grid line to the right, a tenth as many values are longer." } }
+        @else if spins { span { "The longest gap in each time interval. Gaps below " (report::looked_from(results)) " are not shown." } }
+        @else { span { "The largest value in each time interval." } }
     }
 }
 

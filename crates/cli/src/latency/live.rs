@@ -46,7 +46,7 @@ impl Live {
             text += &styled(FAINT, format!("and {}", counted(others.len() as i64, "more CPU")));
             text += "\n";
         }
-        text += &styled(FAINT, "Ctrl-C ends it with the results so far");
+        text += &styled(FAINT, "press Ctrl-C to stop early");
         text += "\n";
         let before = self.lines;
         self.lines = text.lines().count();

@@ -120,7 +120,7 @@ impl Loads {
                     why => why,
                 };
                 return Err(Failure::new(format!(
-                    "there is no load `{}`: {why}",
+                    "cannot run the load `{}`: {why}",
                     generator.kind.name()
                 )));
             }

@@ -173,7 +173,7 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
     let mut worst = plan.limit.map(|limit| worst(arguments, limit)).transpose()?;
     if let Some(why) = worst.as_ref().and_then(Worst::why_no_recorder) {
         notes.push(format!(
-            "no flight recorder runs, so only the kernel's counters may say what a long value was due to: {why}"
+            "no flight recorder runs, so only the kernel's counters can explain a long value: {why}"
         ));
     }
     let mut running = Running::start(plan).map_err(Failure::new)?;
@@ -393,7 +393,7 @@ fn check_options(arguments: &Latency, json: bool) -> Result<(), Failure> {
     if arguments.policy.is_some() && is_traced {
         return only(
             "--policy",
-            "npt, event, timer, gaps or wakeup; the kernel chooses that of its own threads",
+            "npt, event, timer, gaps or wakeup; the kernel chooses the policy of its own threads",
         );
     }
     if arguments.prepare && is_traced {
@@ -452,7 +452,7 @@ fn check_options(arguments: &Latency, json: bool) -> Result<(), Failure> {
     match arguments.kind {
         LoopKind::Program => {
             if let Some(option) = given(&of_loops) {
-                let sentence = format!("{option} does not work with program, where piste runs no loop of its own");
+                let sentence = format!("{option} does not work with program, because piste then runs no loop");
                 return Err(Failure::with_status(sentence, USAGE));
             }
         }
@@ -469,7 +469,7 @@ fn check_options(arguments: &Latency, json: bool) -> Result<(), Failure> {
         return only("--worst", "npt, timer or wakeup");
     }
     if arguments.output.is_some() && (arguments.threshold.is_none() || arguments.kind == LoopKind::Gaps) {
-        let sentence = "--output is the folder for the flight recorder's snapshot; it works only with --threshold, and not with the loop gaps";
+        let sentence = "--output is the folder for the flight recorder's snapshots; it works only with --threshold, and not with the loop gaps";
         return Err(Failure::with_status(sentence, USAGE));
     }
     if arguments.clock != ClockOption::Auto && (arguments.kind == LoopKind::Timer || is_traced) {
@@ -477,7 +477,7 @@ fn check_options(arguments: &Latency, json: bool) -> Result<(), Failure> {
     }
     if json && arguments.histogram.is_some() {
         let sentence =
-            "--histogram is text, and the JSON has a histogram anyway; leave one of --json and --histogram out";
+            "--histogram prints text, and the JSON contains a histogram anyway; leave out --json or --histogram";
         return Err(Failure::with_status(sentence, USAGE));
     }
     Ok(())
@@ -559,7 +559,7 @@ fn default_policy(plan: &Plan, notes: &mut Vec<String>) -> Policy {
         None => WAKEUP_POLICY,
         Some(why) => {
             notes.push(format!(
-                "the threads have the policy other, so neither has to run before the other one: {WAKEUP_POLICY} is not possible: {why}"
+                "{WAKEUP_POLICY} is not possible, so both threads have the policy other, and neither has precedence: {why}"
             ));
             Policy::Other
         }

@@ -107,7 +107,7 @@ pub(super) fn program(arguments: &Latency, json: bool) -> Result<(), Failure> {
         }));
     }
     let text = match explained {
-        Some(explained) => format!("stopped at the first of {wanted}\n{}", explained.text(page.width())),
+        Some(explained) => format!("stopped at the first of the {wanted}\n{}", explained.text(page.width())),
         None => format!("there were no {wanted}\n"),
     };
     page.show_sentences(&text)

@@ -56,7 +56,7 @@ pub(super) fn text(results: &Results, width: Width) -> String {
         text += &load(busy, width);
     }
     if !results.prepared.is_empty() {
-        text += "\nprepared for this, and restored afterwards\n";
+        text += "\nprepared for the measurement, and restored afterwards\n";
         for step in &results.prepared {
             text += &format!("  {}\n", printable(step));
         }
@@ -214,10 +214,10 @@ pub(super) fn wake_ups(results: &Results) -> Vec<String> {
         let of_all = format!("{} of {}", count(went_on as i64), counted(all as i64, "wake-up"));
         sentences.push(match results.measured.iter().all(is_same) {
             true if went_on == 0 => {
-                "the woken thread ran at once, before the waking one went on, in all wake-ups".into()
+                "in all wake-ups, the woken thread ran at once, before the waking thread continued".into()
             }
-            true => format!("the waking thread went on before the woken one ran in {of_all}"),
-            false => format!("the call that wakes had returned before the woken thread ran in {of_all}"),
+            true => format!("the waking thread continued before the woken thread ran in {of_all}"),
+            false => format!("the wake-up call returned before the woken thread ran in {of_all}"),
         });
         match sum(|one| one.woken.not_asleep) {
             0 => {}
@@ -284,7 +284,7 @@ fn of_kernel(results: &Results, width: Width) -> String {
     let lost = results.measured.iter().map(|one| one.lost).max().unwrap_or(0);
     if lost > 0 {
         text += &format!(
-            "\n{} lost, because piste did not read in time\n",
+            "\n{} lost, because piste could not read in time\n",
             counted(lost as i64, "measurement")
         );
     }

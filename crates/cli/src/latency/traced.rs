@@ -298,7 +298,7 @@ fn check_options(arguments: &Latency) -> Result<(), Failure> {
         ));
     }
     if arguments.cpus.as_ref().is_some_and(|list| list.0.len() > 1) {
-        return usage("one loop runs whose events are recorded; name one CPU with --cpus".into());
+        return usage("with tracers, only one loop runs; name one CPU with --cpus".into());
     }
     if arguments.kind == LoopKind::Event {
         let loops = arguments.loops.unwrap_or(0);
@@ -306,24 +306,24 @@ fn check_options(arguments: &Latency) -> Result<(), Failure> {
             (
                 "--payload",
                 arguments.payload.is_some(),
-                "whose events have a number as their field",
+                "whose events have a number as their only field",
             ),
             (
                 "--warm-up",
                 arguments.warm_up.is_some(),
-                "where the first event counts, too",
+                "which also counts the first event",
             ),
             ("--find-rate", arguments.find_rate, "which has one rate"),
             (
                 "--duration",
                 arguments.duration.is_some(),
-                "which records as many events as --loops says",
+                "which records the number of events given by --loops",
             ),
         ];
         return match others.iter().find(|(_, is_given, _)| *is_given) {
             Some((option, _, why)) => usage(format!("{option} does not work with the loop event, {why}")),
             None if loops > EVENTS_MAX => usage(format!(
-                "the loop event keeps each time, so --loops is {EVENTS_MAX} at most"
+                "the loop event keeps the time of each event, so --loops can be at most {EVENTS_MAX}"
             )),
             None => Ok(()),
         };
@@ -340,7 +340,7 @@ fn check_options(arguments: &Latency) -> Result<(), Failure> {
     ];
     match limits.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => usage(format!(
-            "{option} does not work with --find-rate, which chooses the rates; --duration is that of each probe"
+            "{option} does not work with --find-rate, which chooses the rates; use --duration to set the length of each probe"
         )),
         None => Ok(()),
     }

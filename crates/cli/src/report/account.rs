@@ -344,6 +344,6 @@ fn unkept(error: impl Into<TimelineFailure>) -> Failure {
     let folder = std::env::temp_dir();
     let folder = folder.display();
     Failure::new(format!(
-        "cannot keep the timeline in a temporary file in {folder}: {why}; set TMPDIR to another folder"
+        "cannot store the timeline in a temporary file in {folder}: {why}; set TMPDIR to another folder"
     ))
 }

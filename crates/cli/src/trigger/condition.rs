@@ -38,7 +38,7 @@ pub(super) fn of(options: &ConditionOptions) -> Result<TriggerCondition, Failure
     let mut of_programs = of_programs.peekable();
     if count != 1 {
         let sentence = match count {
-            0 => "a trigger waits for an event; choose it with -e PATTERN, -k PATTERN, --syscall PATTERN, a probe, or what happens to a session"
+            0 => "a trigger waits for an event; choose one with -e PATTERN, -k PATTERN, --syscall PATTERN, a probe option, or a session option such as --on-loss"
                 .into(),
             _ => format!(
                 "a trigger waits for one event, but there are {count} patterns or probes; add a trigger for each, or use one \
@@ -117,8 +117,9 @@ fn of_session(options: &ConditionOptions, event: SessionEvent) -> Result<Trigger
         ("--over", options.over.is_some()),
     ];
     if let Some((option, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
-        let sentence =
-            format!("{option} is for events of programs and of the kernel, not for what happens to a session");
+        let sentence = format!(
+            "{option} works only with events of programs and of the kernel, not with session options such as --on-loss"
+        );
         return Err(Failure::with_status(sentence, USAGE));
     }
     Ok(TriggerCondition {

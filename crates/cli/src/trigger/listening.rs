@@ -58,7 +58,7 @@ pub(crate) fn listen(arguments: &Listen, json: bool) -> Result<(), Failure> {
             News::Interrupted => return Ok(()),
             News::Ended(Error::Gone) if is_listening => {
                 return Err(Failure::new(
-                    "pisted has ended, so no more notices come; listen again once it runs (pisted.log in the run folder has its messages)",
+                    "pisted has ended, so no more notices will arrive; run `piste listen` again when pisted is running (its messages are in pisted.log in the run folder)",
                 ));
             }
             News::Ended(error) => return Err(error.into()),

@@ -248,7 +248,7 @@ added trigger late
             seen(&removed_text(&trigger)),
             "\
 removed late: 1 match, acted 1 time
-  7 events came too fast to be looked at; some of them may have matched
+  7 events came too fast to be checked; some of them may have matched
   cannot stop session web: it is not recording (2 times)
 "
         );

@@ -60,9 +60,9 @@ pub(super) fn text(triggers: &[TriggerStatus], width: Width, now: &Zoned) -> Str
 pub(super) fn faults(trigger: &TriggerStatus, before: &str) -> String {
     let missed = match trigger.missed {
         0 => None,
-        1 => Some("1 event came too fast to be looked at; it may have matched".to_owned()),
+        1 => Some("1 event came too fast to be checked; it may have matched".to_owned()),
         missed => Some(format!(
-            "{} came too fast to be looked at; some of them may have matched",
+            "{} came too fast to be checked; some of them may have matched",
             counted(missed, "event")
         )),
     };
@@ -122,7 +122,7 @@ TRIGGER    EVENT                           ACTIONS                 MATCHED  ACTE
 expensive  shop:order, where price > 1000  snapshot web, stop web    1,204     10  12,000  09:41:07             ada
 all        shop:order, where price > 1000  notify                    1,204     10       0  2026-11-21 05:54:27  ada
 
-expensive: 12,000 events came too fast to be looked at; some of them may have matched
+expensive: 12,000 events came too fast to be checked; some of them may have matched
 expensive: cannot stop session web: it is not recording (9 times)
 "
         );

@@ -338,7 +338,7 @@ fn the_end_of_pisted_and_an_unknown_trigger_are_told() {
         (
             Some(1),
             "piste: listening to all triggers; press Ctrl-C to stop\n\
-             piste: pisted has ended, so no more notices come; listen again once it runs (pisted.log in the run folder has its messages)\n"
+             piste: pisted has ended, so no more notices will arrive; run `piste listen` again when pisted is running (its messages are in pisted.log in the run folder)\n"
         )
     );
     check(

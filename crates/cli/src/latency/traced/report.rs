@@ -151,7 +151,7 @@ pub(super) fn events(measured: &Measured<events::Table>, width: Width) -> String
     text += &worst_events(measured, width);
     text += &format!("\n{}\n", styled(STRONG, "by kind"));
     text += &events_by_kind(measured, width);
-    let reason = "each time contains a reading of the clock, which is all that the tracer none has";
+    let reason = "each time includes reading the clock; with the tracer none, it includes nothing else";
     text += &format!("{}\n", styled(FAINT, reason));
     if table.rows.iter().any(|row| !row.interrupts_counted) {
         text += "interrupts are not counted on this machine, so some ordinary events may have been interrupted\n";
@@ -284,21 +284,21 @@ pub(super) fn rates(measured: &Measured<Rates>, width: Width) -> String {
     text.push('\n');
     text += &columns.lines(0, width);
     let reason = format!(
-        "the two rates are at most {} % apart, or the loop reaches no higher one",
+        "the two rates differ by at most {} %, unless the loop cannot reach a higher rate",
         100.0 * RESOLUTION
     );
     text += &styled(FAINT, reason);
     text.push('\n');
     let open = measured.found.found.iter().filter(|found| !found.is_complete);
     for found in open {
-        text += &format!("the search of {} has not come to its end\n", name(found.traced));
+        text += &format!("the search for {} did not finish\n", name(found.traced));
     }
     for found in &measured.found.found {
         let kernel_lost: u64 = found.probes.iter().map(|probe| probe.kernel_lost).sum();
         if kernel_lost > 0 {
             let lost = counted(kernel_lost.cast_signed(), "event");
             text += &format!(
-                "{}: {lost} of the kernel were lost, which decides nothing\n",
+                "{}: {lost} of the kernel were lost, which does not affect the result\n",
                 name(found.traced)
             );
         }
@@ -332,7 +332,7 @@ fn ending<T>(measured: &Measured<T>, width: Width) -> String {
         text += &format!("\n{}", load(busy, width));
     }
     if let Some(steps) = measured.prepared.as_ref().filter(|steps| !steps.is_empty()) {
-        text += "\nprepared for this, and restored afterwards\n";
+        text += "\nprepared for the measurement, and restored afterwards\n";
         for step in steps {
             text += &format!("  {}\n", printable(step));
         }
