@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Atomic access with the builtins that gcc and clang share in C and C++. Used on memory that another process maps too, for which the
- * `_Atomic` types of C have no agreed layout.
+ * Atomic access with the builtins that gcc and clang support in both C and C++. They are used on memory that another process maps, too,
+ * because the layout of C's `_Atomic` types is not specified.
  */
 #ifndef PISTE_ATOMIC_H
 #define PISTE_ATOMIC_H
@@ -19,14 +19,14 @@
 #define piste_likely(condition)   __builtin_expect(!!(condition), 1)
 #define piste_unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* Keeps a branch a branch: placed at the start of the branch, it stops the compiler from turning the branch into arithmetic, which
- * would make the code that follows wait for the condition. */
+/* Placed at the start of a branch, it prevents the compiler from replacing the branch with arithmetic. The code that follows would
+ * otherwise have to wait for the condition. */
 #define piste_keep_branch() __asm__ volatile("")
 
-/* A ring's writers reuse space after the consumer, which is another process, has released it, or after they have read its marks, many
- * at a time. ThreadSanitizer cannot see this order, so these macros declare it. It also reports plain stores that are read
- * concurrently on purpose, so with it, atomic stores replace them. The same goes for a load that can be an operand of the instruction
- * that uses the value, which compilers do not make of an atomic one. */
+/* The writers of a ring reuse space after the consumer, which is another process, has released it, or after they have read its marks,
+ * many at a time. ThreadSanitizer cannot see this order, so these macros declare it. It also reports plain stores that are read
+ * concurrently on purpose; under ThreadSanitizer, these are therefore atomic stores. The same applies to plain loads that the compiler
+ * can make an operand of the instruction that uses the value, which it does not do with atomic loads. */
 #if defined(__SANITIZE_THREAD__)
 #define PISTE_THREAD_SANITIZER 1
 #elif defined(__has_feature)

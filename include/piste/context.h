@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts of the program's own: values that channels record beside each event, such as the tenant or the request that a thread works
- * for, without a field in every event.
+ * Contexts that a program defines itself: values that channels record with each event, such as the tenant or the request that a thread
+ * is working for. The events need no field for them.
  *
  *     static _Thread_local const char *tenant;
  *
@@ -13,10 +13,10 @@
  *
  *     piste_context_register("shop", "tenant", say_tenant, NULL);
  *
- * A channel records it when it was made with `--context app:shop:tenant`, also before the program registers the context. As long as
- * nobody did, and where the function sets no value, the trace says that there is none.
+ * To record the context, create a channel with `--context app:shop:tenant`; the program can register the context later. Events that are
+ * recorded before the context is registered, or for which the function sets no value, are shown without a value.
  *
- * Cost: the function is called for each event of such a channel, and for no other.
+ * Cost: the function is called for each event of such a channel, and for no other event.
  */
 #ifndef PISTE_CONTEXT_H
 #define PISTE_CONTEXT_H
@@ -41,24 +41,27 @@ struct piste_value {
 		int64_t integer;
 		uint64_t unsigned_integer;
 		double number;
-		const char *string; /* UTF-8; what exceeds 255 bytes is cut, and then ends in "...". */
+		const char *string; /* UTF-8. A longer string is cut to 255 bytes and ends in "...". */
 	};
 };
 
-/* Sets `value`, which is none before, to that of the calling thread. It runs in the thread that records the event, before the event: in a
- * signal handler too if the program records events there. A string need only last until the thread records its next event. Events that the
- * function records have no values of the program. It must return: no exception and no longjmp() may leave it, and its thread must not be
- * cancelled in it (piste_context_unregister() would wait for ever). */
+/* Sets `value`, which is initially none, to the calling thread's value. The function runs in the thread that records the event, before the
+ * event is recorded; if the program records events in a signal handler, it also runs there. A string must remain valid until the thread
+ * records its next event. Events that the function itself records carry no contexts of the program. The function must return: it must not
+ * throw an exception or call longjmp(), and its thread must not be cancelled while it runs (otherwise piste_context_unregister() waits
+ * forever). */
 typedef void piste_context_function(void *data, struct piste_value *value);
 
-/* Registers a context. Provider and name have 46 bytes together at most, and are copied. Thread-safe, not for signal handlers. Returns 0, or:
+/* Registers a context. `provider` and `name` can have at most 46 bytes together, and are copied. Thread-safe; must not be called in signal
+ * handlers. Returns 0, or:
  *   EINVAL   an argument is NULL or empty, or the names are too long
- *   EEXIST   the context is registered
- *   ENOMEM   there is no memory */
+ *   EEXIST   the context is already registered
+ *   ENOMEM   out of memory */
 int piste_context_register(const char *provider, const char *name, piste_context_function *function, void *data);
 
-/* Unregisters a context, and waits until no thread is in its function, which may then be unloaded with its data. Thread-safe; neither for
- * signal handlers nor for the function itself. Returns 0, or ENOENT: it is not registered. */
+/* Unregisters a context and waits until no thread is running its function. Afterwards the function and its data can be unloaded.
+ * Thread-safe; must not be called in signal handlers or in the function itself. Returns 0, or:
+ *   ENOENT   the context is not registered */
 int piste_context_unregister(const char *provider, const char *name);
 
 static inline struct piste_value piste_value_int64(int64_t integer)

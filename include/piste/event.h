@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a program stores for each event: a read-only description, and a state through which the runtime enables the event. Both are
- * static objects of the file that uses the event. The states of a program or library are in one section, which a constructor passes
- * to the runtime. Next: fields.h (fields), tracepoint.h (the macros that define these objects).
+ * static objects in each source file that uses the event. The states of a program or library are in one section, which a constructor
+ * passes to the runtime. Next: fields.h (fields), tracepoint.h (the macros that define these objects).
  */
 #ifndef PISTE_EVENT_H
 #define PISTE_EVENT_H
@@ -19,8 +19,8 @@ struct piste_label {
 
 struct piste_field {
 	const char *name;
-	const struct piste_label *labels; /* Only of PISTE_FIELD_ENUM. */
-	uint32_t count;                   /* Number of labels, or of elements of an array. */
+	const struct piste_label *labels; /* Only for PISTE_FIELD_ENUM. */
+	uint32_t count;                   /* Number of labels, or of array elements. */
 	uint8_t kind;                     /* enum piste_field_kind */
 	uint8_t element;                  /* enum piste_element */
 	uint8_t base;
@@ -36,11 +36,11 @@ struct piste_event_info {
 	uint8_t reserved[5];
 };
 
-/* Up to PISTE_SLOTS_COUNT channels that record an event: the word of slot i says which channel of the runtime that is, and the event's
- * id in it. The runtime appends more of these where a program has more channels. */
+/* Up to PISTE_SLOTS_COUNT channels that record an event. The word of slot i identifies the runtime's channel and contains the event's ID
+ * in it. If a program has more channels, the runtime appends more of these structs. */
 #define PISTE_SLOTS_COUNT 6
 struct piste_slots {
-	uint32_t used; /* Number of slots that were ever set. */
+	uint32_t used; /* Number of slots that have ever been set. */
 	uint32_t reserved;
 	struct piste_slots *next;
 	volatile uint64_t word[PISTE_SLOTS_COUNT];
@@ -49,19 +49,19 @@ struct piste_slots {
 #define PISTE_EVENT_MAGIC 0x56455350u /* "PSEV" */
 #define PISTE_EVENT_BYTES 128
 
-/* A disabled event costs the load of `enabled` and a branch. Otherwise that is the address of the event's views (ring.h) in the one
- * channel that records it on the fast path, or of views that stay empty. The members are volatile because the runtime writes them
- * through the section, which the compiler does not see: it would treat a static object that is never written to as a constant. What
- * follows `info` is the runtime's. */
+/* A disabled event costs a load of `enabled` and a branch. If the event is enabled, `enabled` is the address of its views (ring.h) in the
+ * only channel that records it on the fast path, or of views that remain empty. The members are volatile because the runtime writes them
+ * through the section. The compiler cannot see these writes, and would treat a static object that is never written as a constant. The
+ * members after `info` belong to the runtime. */
 struct piste_event {
 	volatile uint64_t enabled;
 	uint32_t magic;
 	uint32_t reserved_0;
 	const struct piste_event_info *info;
-	volatile uint64_t only; /* The word of the only slot that is set, if it is the only one and has no filter. */
-	struct piste_slot_filter *volatile filters;      /* One for each slot that ever had one. */
-	const struct piste_filter *volatile filter;      /* Of the only slot that is set. */
-	const struct piste_filter_range *volatile range; /* What that filter asks first; NULL: anything else. */
+	volatile uint64_t only; /* The word of the slot that is set, if it is the only one and has no filter. */
+	struct piste_slot_filter *volatile filters;      /* One for each slot that has ever had one. */
+	const struct piste_filter *volatile filter;      /* The filter of the only slot that is set. */
+	const struct piste_filter_range *volatile range; /* The first test of `filter`; NULL if it is not a range. */
 	uint64_t reserved_1;
 	struct piste_slots slots;
 } __attribute__((aligned(PISTE_EVENT_BYTES)));
@@ -81,26 +81,26 @@ struct piste_module {
 extern "C" {
 #endif
 
-/* Called by the constructors and destructors that tracepoint.h defines. Registration returns as soon as a running pisted has enabled
- * the events of the module, at the latest after $PISTE_REGISTER_TIMEOUT milliseconds (default 3000). */
+/* Called by the constructors and destructors that tracepoint.h defines. If pisted is running, registration returns as soon as pisted has
+ * enabled the events of the module, but at the latest after $PISTE_REGISTER_TIMEOUT milliseconds (default 3000). */
 void piste_module_register(struct piste_module *module, uint32_t abi_major);
 void piste_module_unregister(struct piste_module *module);
 
-/* Where the fields of one record go; `cursor` is NULL if nothing was reserved. */
+/* Where to write the fields of one record; `cursor` is NULL if nothing was reserved. */
 struct piste_place {
 	uint8_t *cursor;
 	uint64_t marks;
 };
 
-/* `marks` is the address of the record's marks, and above it their number and the first one. */
+/* The low bits of `marks` are the address of the record's marks; the bits above contain the number of marks and the first mark. */
 #define PISTE_PLACE_UNITS_SHIFT 48
 #define PISTE_PLACE_UNITS_MAX   16u
 #define PISTE_PLACE_FIRST_SHIFT 56
 
-/* Reserves a record in the only channel that records the event, if there is one and nothing is unusual. */
+/* Reserves a record in the only channel that records the event, if there is just one and no special case applies. */
 struct piste_place piste_record_only(struct piste_event *event, uint64_t bytes);
 
-/* Commits it: as piste_mark(). */
+/* Commits the record, in the same way as piste_mark(). */
 static inline __attribute__((always_inline)) void piste_place_commit(struct piste_place place)
 {
 	uint8_t *marks = (uint8_t *)(uintptr_t)(place.marks & ((UINT64_C(1) << PISTE_PLACE_UNITS_SHIFT) - 1));
@@ -112,30 +112,31 @@ static inline __attribute__((always_inline)) void piste_place_commit(struct pist
 	piste_store_release(marks, first);
 }
 
-/* Of the fields that filters see, where the program has room for them. */
+/* The space that the program provides for the fields as filters see them. */
 #define PISTE_SCRATCH_BYTES_MAX 256u
 
-/* An event on its way to the channels that record it. The first members are set by piste_record_begin(), the rest is the runtime's. */
+/* An event while it is being recorded. piste_record_begin() sets the first members; the others belong to the runtime. */
 struct piste_record {
 	struct piste_event *event;
-	uint64_t bytes;          /* Of the fields. */
-	uint64_t filtered_bytes; /* Of the fields as filters see them: with those that are not recorded ... */
+	uint64_t bytes;          /* Size of the fields. */
+	uint64_t filtered_bytes; /* Size of the fields as filters see them, including those that are not recorded ... */
 	uint8_t *
-	        filtered; /* ... and where they are. NULL: the event has no filter, or they do not fit into `scratch`. */
+	        filtered; /* ... and their address. NULL: the event has no filter, or they do not fit into `scratch`. */
 	struct piste_slots *slots;
-	const void *ip; /* Behind the call that records the event. */
+	const void *ip; /* The address after the call that records the event. */
 	uint64_t others[12];
 	uint64_t scratch[PISTE_SCRATCH_BYTES_MAX / 8];
 };
 
 /* Commits what was written since the last call, and reserves space in the next channel that records the event. Returns where to write
- * the fields; NULL at the end. If the event has filters, the first place may be none in a channel: what is written there is what filters
- * see. Safe in signal handlers and in any thread. */
+ * the fields, or NULL at the end. If the event has filters, the first place may be outside all channels: the filters then read the fields
+ * that are written there. Safe in signal handlers and in any thread. */
 uint8_t *piste_record_next(struct piste_record *record);
 
-/* Begins with the first place for the fields, which are `bytes` and, for filters only, `nowrite_bytes` long. If its `marks` are not 0,
- * it is in the only channel that records the event, and piste_place_commit() ends the record; otherwise piste_record_next() follows. Not
- * all of the record is set: what is stored delays the next locked instruction. */
+/* Begins to record an event, and returns the first place for its fields. The fields have `bytes` bytes; those that only filters see have
+ * another `nowrite_bytes`. If the place's `marks` are not 0, it is in the only channel that records the event: call piste_place_commit() to
+ * end the record. Otherwise, call piste_record_next(). Members of the record that are not needed stay unset, because each store delays the
+ * next locked instruction. */
 static inline __attribute__((always_inline)) struct piste_place piste_record_begin(struct piste_record *record,
                                                                                    struct piste_event *event,
                                                                                    const void *ip, uint64_t bytes,
@@ -163,7 +164,7 @@ static inline __attribute__((always_inline)) struct piste_place piste_record_beg
 	return place;
 }
 
-/* Whether an event ends here whose fields lie where filters see them: its only filter rejects it at once. */
+/* Whether the only filter of an event rejects it at once, so that the event ends here. Its fields must be where filters see them. */
 static inline __attribute__((always_inline)) bool piste_record_is_rejected(const struct piste_record *record)
 {
 	/* ORDER event.filter (acquire): pairs with runtime/modules.c. */
@@ -173,8 +174,8 @@ static inline __attribute__((always_inline)) bool piste_record_is_rejected(const
 	       !piste_filter_range_has(range, record->filtered, record->filtered_bytes);
 }
 
-/* Records a formatted string as the only field of `event`. `format` is that of printf. As safe in signal handlers as the vsnprintf of
- * the C library. */
+/* Records a formatted string as the only field of `event`. `format` and the arguments are as for printf. As safe in signal handlers as the
+ * vsnprintf() of the C library. */
 void piste_print(struct piste_event *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fields of an event: for each form, how it is described, which parameters it takes, how many bytes it has and how they are
- * stored. There is a macro PISTE_<verb>_<form>(...) for each verb and form; PISTE_FIELD() finds the form of a field from what the user
- * wrote.
+ * The fields of an event. A field has one of several forms, which determines how it is described, which parameters it takes, how many
+ * bytes it has and how they are stored. There is a macro PISTE_<verb>_<form>(...) for each verb and form. PISTE_FIELD() determines the
+ * form from what the user wrote.
  *
  *   the user writes                  form             parameters of the event
  *   (type, name)                     scalar_          type name
@@ -122,7 +122,7 @@ template <typename Type> static inline const char *piste_string_of(const Type &)
 /* Larger than any sub-buffer, and the sum of 40 of them does not overflow. */
 #define PISTE_BYTES_TOO_MANY ((uint64_t)1 << 40)
 
-/* What is recorded of a string: its bytes with the zero byte, or other text if it is NULL or cannot be read. */
+/* The text that is recorded for a string: the string with its zero byte, or another text if the string is NULL or cannot be read. */
 struct piste_string {
 	const char *text;
 	uint64_t bytes;
@@ -202,7 +202,8 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_IS_TUPLE(field)         PISTE_SECOND(PISTE_PROBE field, 0, ~)
 #define PISTE_UNPACK(...)             __VA_ARGS__
 
-/* Calls a macro whose arguments still have to be unpacked. There are two, because labels are inside fields. */
+/* Calls a macro whose arguments must be unpacked first. There are two of them because labels are inside fields, and a macro is not
+ * expanded inside itself. */
 #define PISTE_CALL_FIELD(macro, ...)      macro(__VA_ARGS__)
 #define PISTE_CALL_LABEL(macro, ...)      macro(__VA_ARGS__)
 
@@ -214,7 +215,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_FIELD_two(verb, event, ...)        PISTE_##verb##_scalar_(event, __VA_ARGS__)
 #define PISTE_FIELD_more(verb, event, form, ...) PISTE_##verb##_##form(event, __VA_ARGS__)
 
-/* ---- CHECK: what is checked when the program is compiled ---- */
+/* ---- CHECK: checks when the program is compiled ---- */
 
 /* clang-format off */
 #define PISTE_CHECK(event, field) PISTE_FIELD(CHECK, event, field)
@@ -254,7 +255,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_CHECK_piste_text_(event, type, name) PISTE_CHECK_NAME(event, name)
 #define PISTE_CHECK_piste_nowrite_(event, type, name) PISTE_CHECK_scalar_(event, type, name)
 
-/* ---- NAME_LABELS: the labels of enumerations, separate objects before those of the fields ---- */
+/* ---- NAME_LABELS: the labels of enumerations, in separate objects that precede those of the fields ---- */
 
 #define PISTE_NAME_LABELS(event, field) PISTE_FIELD(NAME_LABELS, event, field)
 #define PISTE_NAME_LABELS_malformed_(event, field)
@@ -291,7 +292,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_DESCRIBE_piste_text_(event, type, name) \
 	{#name, NULL, 0, PISTE_FIELD_TEXT, PISTE_ELEMENT_NONE, PISTE_BASE_DECIMAL, 0},
 
-/* ---- PARAMETER, ARGUMENT: the parameters of the functions that record the event, each with a comma behind it ---- */
+/* ---- PARAMETER, ARGUMENT: the parameters of the functions that record the event, each followed by a comma ---- */
 
 #define PISTE_PARAMETER(event, field) PISTE_FIELD(PARAMETER, event, field)
 #define PISTE_PARAMETER_malformed_(event, field)
@@ -313,7 +314,7 @@ static inline __attribute__((unused)) uint8_t *piste_put_sequence(uint8_t *curso
 #define PISTE_ARGUMENT_piste_text_(event, type, name) name, name##_bytes,
 #define PISTE_ARGUMENT_piste_nowrite_(event, type, name) name,
 
-/* ---- MEASURE: the bytes of the field, as a constant where possible ---- */
+/* ---- MEASURE: the size of the field in bytes, a constant if possible ---- */
 
 #define PISTE_MEASURE(event, field) PISTE_FIELD(MEASURE, event, field)
 #define PISTE_MEASURE_malformed_(event, field)

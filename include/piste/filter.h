@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of a filter that is compiled into programs. Most filters begin by comparing an integer field with a number, and let few events
- * pass. So most events that are filtered end here, without a call of the runtime.
+ * The part of a filter that is compiled into programs. Most filters begin by comparing an integer field with a number, and few events
+ * pass this comparison. Most events with a filter are therefore rejected here, without a call to the runtime.
  */
 #ifndef PISTE_FILTER_H
 #define PISTE_FILTER_H
@@ -12,20 +12,20 @@
 #include "abi/event.h"
 #include "atomic.h"
 
-/* What a filter asks first: whether the integer at `offset` is in a range. If it is not, the event is rejected. Never changed or freed. */
+/* The first test of a filter: whether the integer at `offset` is in a range. If not, the event is rejected. Never changed or freed. */
 struct piste_filter_range {
 	uint64_t first;  /* The smallest integer that passes, extended to 64 bits ... */
-	uint64_t others; /* ... and how many more do. */
+	uint64_t others; /* ... and how many integers after it pass, too. */
 	uint32_t offset;
-	uint32_t end;        /* Of the integer: an event whose fields end before it does not pass. */
+	uint32_t end;        /* End of the integer: an event whose fields end before it is rejected. */
 	uint8_t kind;        /* enum piste_element */
-	uint8_t is_inverted; /* 1: it must be out of the range instead. */
+	uint8_t is_inverted; /* 1: the integer must be outside the range instead. */
 	uint8_t reserved[6];
 };
 PISTE_ABI_SIZE(struct piste_filter_range, 32);
 
-/* The integer that begins at `bytes`, extended to 64 bits. It is loaded as wide as it was stored a moment ago: a processor passes nothing
- * on from a store to a wider load. */
+/* The integer that begins at `bytes`, extended to 64 bits. It has just been stored, and is loaded with the same width, because processors do
+ * not forward a store to a wider load. */
 static inline __attribute__((always_inline)) uint64_t piste_filter_integer(const uint8_t *bytes, uint8_t kind)
 {
 	const bool is_signed = kind <= PISTE_ELEMENT_INT64;
@@ -50,7 +50,7 @@ static inline __attribute__((always_inline)) uint64_t piste_filter_integer(const
 	return is_signed ? (uint64_t)(int8_t)byte : byte;
 }
 
-/* Whether an event passes whose fields are `bytes` long. */
+/* Whether an event passes. Its fields have `bytes` bytes. */
 static inline __attribute__((always_inline)) bool piste_filter_range_has(const struct piste_filter_range *range,
                                                                          const uint8_t *fields, uint64_t bytes)
 {

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Repetition in the preprocessor: PISTE_COUNT(a, b, ...) is the number of its arguments (1 to 130), and PISTE_SHAPE(...) expands to the
- * token `one`, `two` or `more`, according to the number of its arguments. PISTE_FIELDS(m, a, f...) is m(a, f) for each of up to 40 fields; PISTE_LABELS(m, a, l...) is m(a, l) for each of up
- * to 128 labels. There are two families because labels are inside fields, and a macro is not expanded inside itself. Numbered macros
- * take the compiler the least time.
+ * Counting and repetition in the preprocessor:
+ *
+ *   PISTE_COUNT(a, b, ...)        the number of its arguments, 1 to 130
+ *   PISTE_SHAPE(...)              the token `one`, `two` or `more`, depending on the number of its arguments
+ *   PISTE_FIELDS(m, a, f...)      m(a, f) for each of up to 40 fields
+ *   PISTE_LABELS(m, a, l...)      m(a, l) for each of up to 128 labels
+ *
+ * PISTE_FIELDS and PISTE_LABELS have separate macros because labels are inside fields, and a macro is not expanded inside itself.
+ * Numbered macros take the least time to compile.
  */
 #ifndef PISTE_MAP_H
 #define PISTE_MAP_H

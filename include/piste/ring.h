@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fast path: an event of fixed size, in a channel that is the only one to record it and that is plain (no contexts, the TSC as
- * clock, an event id that fits into a compact header). Reserve space in a ring, write, commit. It is compiled into programs because
- * it determines the cost of an event. It is straight: whenever anything is not as usual, it has written nothing and gives up, and the
- * general path of the runtime records the event (runtime/record.c). For the memory and its invariants R1 to R7, see abi/ring.h.
+ * The fast path: reserve space in a ring, write, commit. It records an event of fixed size in a channel that is the only one to record
+ * it and that is plain (no contexts, the TSC as clock, an event ID that fits into a compact header). It is compiled into programs because
+ * it determines the cost of an event. It has no branches for special cases: it gives up before it has written anything, and the general
+ * path of the runtime records the event (runtime/record.c). For the memory and its invariants R1 to R7, see abi/ring.h.
  *
  * ORDER ring.position   writer: load acquire, swap acq_rel           | pairs with writers and crates/ring (end_current)
  * ORDER ring.mark       writer: store release                        | crates/ring: load acquire before the copy
  * ORDER ring.window     runtime/record.c: store release, after the   | here: load before the swap
  *                       commit
  *
- * A signal handler that also records may interrupt every function at any instruction: the handler's record takes the space after the
- * interrupted one, and the interrupted swap fails or the interrupted record is committed later.
+ * A signal handler that also records may interrupt any of these functions at any instruction. If space was already reserved, the handler's
+ * record takes the space after it, and the interrupted record is committed later; otherwise the interrupted swap fails.
  *
- * Cost: the clock and one locked instruction, which overlap. The locked instruction waits for every older store, so nothing here may
- * spill to the stack: these functions take and return values, not pointers to structs, and what is used of a view is an operand of an
- * instruction. tests/programs/stepped.c counts the instructions. PISTE_END_AFTER() marks the ends of steps for `piste bench` (steps.h).
+ * Cost: reading the clock and one locked instruction, which overlap. The locked instruction waits for every older store, so nothing here
+ * may spill to the stack: these functions take and return values, not pointers to structs, and members of a view are used as operands of
+ * instructions. tests/programs/stepped.c counts the instructions. PISTE_END_AFTER() marks the ends of steps for `piste bench` (steps.h).
  */
 #ifndef PISTE_RING_H
 #define PISTE_RING_H
@@ -29,38 +29,38 @@
 #include "steps.h"
 #include "thread.h"
 
-/* Elsewhere, reading the clock is a call, and every event takes the general path. */
+/* On other architectures, reading the clock takes a call, so every event takes the general path. */
 #if defined(__x86_64__) && defined(__LP64__)
 #define PISTE_FAST_PATH 1
 #else
 #define PISTE_FAST_PATH 0
 #endif
 
-/* One ring as one event of one channel sees it: everything that follows from the three, derived once. The views of an event are
- * PISTE_VIEWS_STRIDE_BYTES apart, by ring index, in private memory of the process in front of the channel's. They are zero bytes
- * until the general path has recorded the event in the ring, and do not change afterwards.
+/* A view contains everything that depends on the combination of a ring, an event and a channel, computed once. The views of an event are
+ * PISTE_VIEWS_STRIDE_BYTES apart, in the order of the rings' indexes, in private memory of the process in front of the channel's memory.
+ * A view is all zeros until the general path has recorded the event in the ring, and does not change afterwards.
  *
- * When the channel goes, zero pages replace the views and the rings, and fork wipes the views (ARCHITECTURE.md: "The memory of a
+ * When a channel is removed, zero pages replace its views and rings, and fork wipes the views (ARCHITECTURE.md: "The memory of a
  * removed channel is replaced", "A channel does not survive fork"). Both can happen between any two loads of a call that has begun.
- * So the view's own address is the only one that is absolute: what is added to it is zero, or within the channel's addresses. A view
- * of zeros has no space, and its window is never open. */
+ * Therefore the only absolute address is that of the view itself. The offset that is added to it is zero or leads to an address within the
+ * channel's memory. A view of zeros has no space, and its window is never open. */
 struct piste_view {
 	uint64_t ring_offset_bytes; /* From this view to the ring's header. Set last. */
 	uint64_t ring_units_mask;
 	uint64_t subbuf_units_mask;
 	uint64_t marks_offset_bytes; /* From the ring's header. */
-	uint32_t lap_shift;          /* Logarithm of the units of a ring. */
-	uint32_t id;                 /* In the low bits, as in a compact header. */
+	uint32_t lap_shift;          /* Binary logarithm of the number of units of a ring. */
+	uint32_t id;                 /* The event's ID, in the low bits, as in a compact header. */
 	uint64_t reserved[3];
 };
 
 #define PISTE_VIEW_BYTES 64u
 #define PISTE_VIEWS_STRIDE_BYTES                                                                                       \
-	2048u /* One view for each id that a compact header can hold, and one that is never plain. */
+	2048u /* One view for each ID that a compact header can hold, and one that is never plain. */
 
 PISTE_ABI_SIZE(struct piste_view, PISTE_VIEW_BYTES);
 
-/* Whether fields of `bytes` are for the fast path: their number is a constant of the compiler. */
+/* Whether an event with `bytes` bytes of fields can take the fast path: the size must be a compile-time constant. */
 #define piste_is_fast(bytes) (PISTE_FAST_PATH && __builtin_constant_p(bytes))
 
 /* The space of one record, between reserve and commit. */
@@ -68,8 +68,8 @@ struct piste_space {
 	uint8_t *cursor; /* Where to write the fields; NULL if nothing was reserved. */
 	struct piste_ring_header *ring;
 	const struct piste_view *view;
-	uint64_t position; /* With the CPU's bits. */
-	uint64_t unit;     /* In the ring. */
+	uint64_t position; /* Including the bits of the CPU. */
+	uint64_t unit;     /* Index of the first unit in the ring. */
 	uint64_t units;
 };
 
@@ -78,7 +78,7 @@ struct piste_space {
 /* What the writer that moved a ring's position last knows by its CPU. */
 #define PISTE_POSITION_CPU(position) ((uint32_t)((position) >> PISTE_POSITION_CPU_SHIFT))
 
-/* Reserves a record, and writes its header. `views` is an event's `enabled`. Safe in signal handlers and in any thread. */
+/* Reserves a record and writes its header. `views` is the value of the event's `enabled`. Safe in signal handlers and in any thread. */
 static inline __attribute__((always_inline)) struct piste_space
 piste_reserve(const struct piste_thread_offsets *offsets, uint64_t views, size_t bytes)
 {
@@ -87,7 +87,7 @@ piste_reserve(const struct piste_thread_offsets *offsets, uint64_t views, size_t
 	        (const struct piste_view *)(uintptr_t)(views +
 	                                               piste_thread_word(offsets->index) * PISTE_VIEWS_STRIDE_BYTES);
 	const uint64_t units = (PISTE_RECORD_COMPACT_BYTES + bytes + PISTE_UNIT_BYTES - 1) / PISTE_UNIT_BYTES;
-	/* ORDER ring.view (acquire): the rest of the view was set before. Pairs with runtime/record.c. */
+	/* ORDER ring.view (acquire): the rest of the view has been set before. Pairs with runtime/record.c. */
 	struct piste_ring_header *ring =
 	        (struct piste_ring_header *)((uintptr_t)view + piste_load_acquire(&view->ring_offset_bytes));
 	int64_t cpu_offset = offsets->cpu;
@@ -97,19 +97,19 @@ piste_reserve(const struct piste_thread_offsets *offsets, uint64_t views, size_t
 	/* ORDER ring.position (acquire): our stores come after the reader's copy, which the writer that entered the sub-buffer has
 	 * seen. Pairs with runtime/ring.c. */
 	position = piste_load_acquire(&ring->position);
-	/* R1: the clock may be read before the position. It is then not behind that of the last writer if that writer was on this
-	 * CPU, so the CPU must be the same before and after. */
+	/* R1: the processor may read the clock before the position. It is then still not behind that of the last writer
+	 * if that writer was on this CPU, so the CPU must be the same before and after. */
 	if (piste_unlikely(!piste_thread_word_is(cpu_offset, PISTE_POSITION_CPU(position))))
 		return space;
 	PISTE_END_AFTER(PISTE_STEP_LOOKUP);
 	__asm__ volatile("rdtsc\n\tshldl $5, %%eax, %%edx" : "=a"(ticks), "=d"(window));
 	if (piste_unlikely(!piste_thread_word_is(cpu_offset, PISTE_POSITION_CPU(position))))
 		return space;
-	/* R3, and whether the session records. */
+	/* R3, and whether the session is recording. */
 	if (piste_unlikely(window != piste_load_operand(&ring->window)))
 		return space;
 	PISTE_END_AFTER(PISTE_STEP_CLOCK);
-	/* Where no sub-buffer is open, or too little of it is left, the sum lies in the first units of one. */
+	/* If no sub-buffer is open, or the open one has too little space left, the sum lies in the first units of a sub-buffer. */
 	if (piste_unlikely(((position + units - 1) & piste_load_operand(&view->subbuf_units_mask)) < units))
 		return space;
 	expected = position;
@@ -143,8 +143,8 @@ static inline struct piste_space piste_reserve(const struct piste_thread_offsets
 
 #endif
 
-/* Commits `units` units: their marks get the tag of `first`; the first mark gets `first` itself, last. Short records use single stores
- * that do not overlap: a wider store that overlaps the first mark would delay the next locked instruction (by 4 ns where measured).
+/* Commits `units` units: their marks get the tag of `first`. The first mark is written last and gets `first` itself. Short records use
+ * single stores that do not overlap: a wider store that overlaps the first mark would delay the next locked instruction (measured: 4 ns).
  *
  * ORDER ring.mark (release): the contents of the units and their other marks are visible before the first mark. Pairs with
  * crates/ring/src/reader.rs. Without it, a reader could copy unwritten bytes. */
@@ -165,7 +165,7 @@ static inline __attribute__((always_inline)) void piste_commit(struct piste_spac
 {
 	uint8_t *marks = (uint8_t *)space.ring + piste_load_operand(&space.view->marks_offset_bytes) + space.unit;
 
-	/* Of the lap's number, whatever is above it. */
+	/* The number of the lap, and any bits above it. */
 	space.position >>= piste_load_operand(&space.view->lap_shift);
 	space.position |= PISTE_MARK_TAG_ALWAYS | PISTE_MARK_HEAD;
 	piste_tell_space_given(space.ring);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where each step of the fast path (ring.h, tracepoint.h) ends. `piste bench` measures how much of an event's time each step takes. A clock
- * around a step would take longer than the step does, so the benchmark compiles the path several times, each time with PISTE_LAST_STEP
- * set to the step after which the path ends (crates/bench/src/measured/step.h). Programs do not set it; for them, nothing is here.
+ * Marks where each step of the fast path (ring.h, tracepoint.h) ends. `piste bench` measures how much of an event's time each step takes.
+ * Reading a clock around a step would take longer than the step, so the benchmark compiles the path several times, each time with
+ * PISTE_LAST_STEP set to the step after which the path ends (crates/bench/src/measured/step.h). Programs do not set it, and these macros
+ * then expand to nothing.
  *
- * A path that ends early records nothing. It leaves by a jump that the compiler believes may not be taken, so the compiler keeps the
- * rest of the path, and with it everything that the earlier steps compute for the later ones. The jump is all that is added.
+ * A path that ends early records nothing. It ends with a jump. The compiler does not know that the jump is always taken, so it keeps the
+ * rest of the path and everything that the earlier steps compute for the later ones. Only the jump is added.
  */
 #ifndef PISTE_STEPS_H
 #define PISTE_STEPS_H
@@ -13,25 +14,25 @@
 #ifdef PISTE_LAST_STEP
 
 enum piste_step {
-	PISTE_STEP_CALLBACK, /* The test whether the event is recorded, and the call. */
-	PISTE_STEP_LOOKUP,   /* The ring of this CPU and its position. */
-	PISTE_STEP_CLOCK,    /* Reading the clock, and whether the ring's window is open at that time. */
-	PISTE_STEP_RESERVE,  /* Whether there is space, and moving the position. */
-	PISTE_STEP_WRITE,    /* The header and the fields. */
+	PISTE_STEP_CALLBACK, /* Testing whether the event is recorded, and the call. */
+	PISTE_STEP_LOOKUP,   /* Finding the ring of this CPU and its position. */
+	PISTE_STEP_CLOCK,    /* Reading the clock, and testing whether the ring's window is open. */
+	PISTE_STEP_RESERVE,  /* Testing whether there is space, and moving the position. */
+	PISTE_STEP_WRITE,    /* Writing the header and the fields. */
 };
 
-/* "memory": what was stored before is stored. */
+/* "memory": the compiler must perform all earlier stores before the jump. */
 #define PISTE_END_AFTER(step)                                                                                          \
 	do {                                                                                                           \
 		if ((step) == PISTE_LAST_STEP)                                                                         \
 			__asm__ goto("jmp %l0" : : : "memory" : piste_ended);                                          \
 	} while (0)
-/* At the end of a function, where the jumps lead. */
+/* The target of the jumps, at the end of a function. */
 #define PISTE_WHERE_ENDED(...)                                                                                         \
 	piste_ended:                                                                                                   \
 	__attribute__((unused));                                                                                       \
 	__VA_ARGS__
-/* piste_reserve() has ended if there are units and no cursor. */
+/* If there are units but no cursor, the path has ended in piste_reserve(). */
 #define PISTE_RETURN_IF_ENDED(space)                                                                                   \
 	if (!(space).cursor && (space).units != 0)                                                                     \
 		return;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the event path needs to know about the current thread: its CPU, and the index of the ring to write to. Both come from the area
- * that the kernel maintains for rseq(2), which glibc 2.35 and later register: two loads, no call.
+ * What recording an event needs to know about the current thread: its CPU, and the index of the ring to write to. Both come from the
+ * memory area that the kernel maintains for rseq(2), and that glibc 2.35 and later register. This takes two loads and no call.
  */
 #ifndef PISTE_THREAD_H
 #define PISTE_THREAD_H
 
 #include <stdint.h>
 
-/* Where they are: offsets from the thread pointer, set by the runtime. Where there is no such area, they lead to zeros, and no
- * channel is recorded on the fast path. */
+/* Offsets of the two from the thread pointer, set by the runtime. If there is no such area, they lead to zeros, and no channel is
+ * recorded on the fast path. */
 struct piste_thread_offsets {
 	int64_t index;
 	int64_t cpu;
@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) uint64_t piste_thread_word(int64_t 
 #endif
 }
 
-/* Whether that is `word`: on x86 one comparison with memory, without a register. */
+/* Whether the uint32 at `offset` is `word`. On x86, this is one comparison with memory, which needs no register. */
 static inline __attribute__((always_inline)) int piste_thread_word_is(int64_t offset, uint32_t word)
 {
 #if defined(__x86_64__)

@@ -10,13 +10,13 @@
  *
  *     cc app.c $(pkg-config --cflags --libs piste)
  *
- * A declaration may be in a header that many files and libraries include: an event that is declared several times is still one
- * event. In C++, declare events outside namespaces and classes.
+ * A declaration can be in a header that many files and libraries include: an event that is declared several times is still one event.
+ * In C++, declare events outside namespaces and classes.
  *
- * Cost: one load and one predicted branch while the event is not recorded, otherwise about as much as reading the clock. No system
- * call, no lock and no allocation. Recording is safe in signal handlers, in any thread, after fork, and without a daemon.
+ * Cost: one load and one predicted branch while the event is not being recorded, otherwise about as much as reading the clock. There is no
+ * system call, no lock and no allocation. Recording is safe in signal handlers, in any thread, after fork, and without a daemon.
  *
- * C11 with GNU atomics (gcc, clang), C++17. Fields: see fields.h.
+ * Requires C11 with GNU atomics (gcc, clang) or C++17. For the fields, see fields.h.
  */
 #ifndef PISTE_TRACEPOINT_H
 #define PISTE_TRACEPOINT_H
@@ -29,15 +29,15 @@
 #include "ring.h"
 #include "steps.h"
 
-/* PISTE_EVENT(provider, event, fields...) declares an event of 0 to 40 fields with level DEBUG_LINE. */
+/* PISTE_EVENT(provider, event, fields...) declares an event with 0 to 40 fields and the level DEBUG_LINE. */
 #define PISTE_EVENT(...) PISTE_JOIN(PISTE_EVENT_, PISTE_SHAPE(__VA_ARGS__))(DEBUG_LINE, __VA_ARGS__)
 
-/* PISTE_EVENT_LEVEL(provider, event, LEVEL, fields...), where LEVEL is one of EMERG ALERT CRIT ERR WARNING NOTICE INFO DEBUG_SYSTEM
- * DEBUG_PROGRAM DEBUG_PROCESS DEBUG_MODULE DEBUG_UNIT DEBUG_FUNCTION DEBUG_LINE DEBUG. */
+/* PISTE_EVENT_LEVEL(provider, event, LEVEL, fields...) declares an event with another level. LEVEL is one of EMERG ALERT CRIT ERR WARNING
+ * NOTICE INFO DEBUG_SYSTEM DEBUG_PROGRAM DEBUG_PROCESS DEBUG_MODULE DEBUG_UNIT DEBUG_FUNCTION DEBUG_LINE DEBUG. */
 #define PISTE_EVENT_LEVEL(provider, event, ...)                                                                        \
 	PISTE_JOIN(PISTE_EVENT_LEVEL_, PISTE_SHAPE(__VA_ARGS__))(provider, event, __VA_ARGS__)
 
-/* piste(provider, event, arguments...) records the event if it is enabled. The arguments are evaluated only then. */
+/* piste(provider, event, arguments...) records the event if it is enabled. Otherwise the arguments are not evaluated. */
 #define piste(...) PISTE_JOIN(PISTE_RECORD_, PISTE_SHAPE(__VA_ARGS__))(__VA_ARGS__)
 
 /* Whether the event is being recorded now. Use it to skip the computation of expensive arguments. */
@@ -45,7 +45,7 @@
 	piste_unlikely(piste_load_relaxed(&PISTE_EVENT__##provider##__##event.enabled) != 0)
 
 /* piste_printf("format", ...) records a formatted string as the event piste:printf. piste_log(LEVEL, "format", ...) records it as the
- * event piste:log_LEVEL with that level. The format and its arguments are those of printf. */
+ * event piste:log_LEVEL with that level. The format and its arguments are as for printf. */
 #define piste_printf(...)                                                                                              \
 	do {                                                                                                           \
 		if (piste_enabled(piste, printf))                                                                      \
@@ -73,7 +73,8 @@ extern struct piste_event __stop_piste_events[] __attribute__((weak, visibility(
 }
 #endif
 
-/* Runs before the constructors of the program, so that their events are recorded. The first file of a module registers the module. */
+/* Runs before the constructors of the program, so that the events of these constructors are recorded. The first file of a module whose
+ * constructor runs registers the module. */
 static __attribute__((constructor(101))) void piste_module_begin(void)
 {
 	if (piste_this_module.registered)
@@ -112,7 +113,7 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 #define PISTE_EVENT_LEVEL_two(provider, event, level, ...)  PISTE_EVENT_more(level, provider, event, __VA_ARGS__)
 #define PISTE_EVENT_LEVEL_more(provider, event, level, ...) PISTE_EVENT_more(level, provider, event, __VA_ARGS__)
 
-/* Static, and kept only in the files that use the event: see "Event states" in ARCHITECTURE.md. */
+/* These objects are static, and are kept only in the files that use the event: see "Event states" in ARCHITECTURE.md. */
 #define PISTE_EVENT_OBJECTS(level, provider, event, field_count, labels, fields)                                       \
 	PISTE_ASSERT(sizeof(#provider) - 1 <= PISTE_NAME_BYTES_MAX && sizeof(#event) - 1 <= PISTE_NAME_BYTES_MAX,      \
 	             "piste: the provider and the name of an event have at most 127 characters each")                  \
@@ -125,9 +126,9 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 	                0, PISTE_EVENT_MAGIC, 0, &piste_info__##provider##__##event, 0, NULL, NULL, NULL,              \
 	                0, {0, 0, NULL, {0}}};
 
-/* The first function is the fast path. It is not inlined, so that the code at each call stays small; the values of the fields are passed
- * in registers. The second one is the general path: it records the event in every channel, whatever the channels want. An event whose
- * size is known only when it is recorded has nothing but the general path. */
+/* PISTE_RECORD__ is the fast path. It is not inlined, so that the code at each call stays small; the values of the fields are passed in
+ * registers. PISTE_RECORD_ANYWHERE__ is the general path: it records the event in every channel, whatever the settings of the channels. An
+ * event whose size is known only when it is recorded always takes the general path. */
 #define PISTE_EVENT_FUNCTIONS(provider, event, parameters, arguments, measure, add, put)                               \
 	static __attribute__((noinline, unused)) void PISTE_RECORD_ANYWHERE__##provider##__##event(                    \
 	        parameters struct piste_event *piste_event, const void *piste_ip)                                      \
@@ -193,7 +194,7 @@ static __attribute__((destructor(101))) void piste_module_end(void)
 			PISTE_RECORD__##provider##__##event(__VA_ARGS__, piste_views__##provider##__##event);          \
 	} while (0)
 
-/* Formatted events have no recording function of their own: piste_print() records them. */
+/* Formatted events have no recording functions of their own; piste_print() records them. */
 #define PISTE_EVENT_FORMATTED(event, level)                                                                            \
 	PISTE_EVENT_OBJECTS(level, piste, event, 1, , PISTE_DESCRIBE_scalar_(~, const char *, text))
 PISTE_EVENT_FORMATTED(printf, DEBUG_LINE)
