@@ -43,7 +43,7 @@ fn text(checks: &[Check]) -> String {
             printable(&check.value)
         );
         let indent = " ".repeat(width + 4);
-        for (label, said) in [("costs", &check.cost), ("fix", &check.mend)] {
+        for (label, said) in [("effect", &check.cost), ("fix", &check.mend)] {
             if let Some(said) = said {
                 text += &format!("{indent}{} {}\n", styled(FAINT, format!("{label}:")), printable(said));
             }
@@ -51,7 +51,7 @@ fn text(checks: &[Check]) -> String {
     }
     text + &match lacks(checks) {
         0 => format!("{}\n", styled(GOOD, "nothing is missing")),
-        missing => format!("{}\n", styled(BAD, counted(missing as i64, "thing") + " missing")),
+        missing => format!("{}\n", styled(BAD, counted(missing as i64, "item") + " missing")),
     }
 }
 
@@ -87,9 +87,9 @@ mod tests {
 ✓ kernel   Linux 6.18
 • kprobes  not built in
 ✗ tracefs  not mounted
-           costs: the kernel is not recorded
+           effect: the kernel is not recorded
            fix: mount -t tracefs none /sys/kernel/tracing
-1 thing missing
+1 item missing
 "
         );
     }

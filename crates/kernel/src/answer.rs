@@ -66,7 +66,7 @@ pub fn answers(tracefs: &Tracefs) -> Result<(), Lack> {
             let _ = child.kill();
             return Err(Lack::new(
                 format!(
-                    "{} does not answer: process {} hangs in the kernel",
+                    "{} does not respond: process {} hangs in the kernel",
                     tracefs.root().display(),
                     child.id()
                 ),

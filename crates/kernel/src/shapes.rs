@@ -43,11 +43,11 @@ pub(crate) fn strange(format: &EventFormat) -> Vec<String> {
             "integer" => matches!(field.kind, FieldKind::Integer { .. }),
             wanted => kind == wanted,
         };
-        (!is_right).then(|| format!("{} is {kind} and not {}", shape.field, shape.kind))
+        (!is_right).then(|| format!("{} is {kind} instead of {}", shape.field, shape.kind))
     });
     let moved = COMMON.into_iter().filter_map(|(name, from)| {
         let field = format.common.iter().find(|field| field.name == name)?;
-        (field.offset != u32::from(from)).then(|| format!("{name} is at byte {} and not at {from}", field.offset))
+        (field.offset != u32::from(from)).then(|| format!("{name} is at byte {} instead of {from}", field.offset))
     });
     needed.chain(moved).collect()
 }
@@ -123,20 +123,23 @@ mod tests {
             "raw_syscalls",
             "sys_exit",
             fields,
-            &["id is int32 and not int64", "ret is missing"],
+            &["id is int32 instead of int64", "ret is missing"],
         );
         let texts = "\tfield:int clone_flags[2];\toffset:32;\tsize:8;\tsigned:1;\n\tfield:char pid[4];\toffset:8;\tsize:4;\tsigned:1;\n";
         check(
             "task",
             "task_newtask",
             texts,
-            &["pid is text and not int32", "clone_flags is int32[2] and not integer"],
+            &[
+                "pid is text instead of int32",
+                "clone_flags is int32[2] instead of integer",
+            ],
         );
     }
 
     #[test]
     fn a_record_that_begins_otherwise_is_said() {
         let moved = COMMON_LINES.replace("common_pid;\toffset:4", "common_pid;\toffset:8");
-        check("mine", "event", &moved, &["common_pid is at byte 8 and not at 4"]);
+        check("mine", "event", &moved, &["common_pid is at byte 8 instead of 4"]);
     }
 }

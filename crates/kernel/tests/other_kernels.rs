@@ -320,7 +320,7 @@ fn calls_of_another_shape_are_recorded_as_they_are_and_said() {
         panic!("{findings:?}");
     };
     assert_eq!(event, "raw_syscalls:sys_enter");
-    assert_eq!(what, "id is int32 and not int64, args is missing");
+    assert_eq!(what, "id is int32 instead of int64, args is missing");
 }
 
 #[test]

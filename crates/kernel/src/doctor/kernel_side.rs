@@ -59,7 +59,7 @@ fn lockdown(facts: &Facts) -> Check {
     match facts.lockdown.as_deref() {
         None => Check::ok("lockdown", "not in this kernel"),
         Some("confidentiality") => Check::lack("lockdown", "confidentiality")
-            .cost("the kernel refuses all tracing; programs are recorded without it")
+            .cost("the kernel refuses all tracing; only programs can be recorded")
             .mend("boot with `lockdown=integrity`, or without `lockdown`, on the kernel command line"),
         Some(level) => Check::ok("lockdown", level),
     }
@@ -70,10 +70,10 @@ fn container(facts: &Facts) -> Check {
         [] => Check::ok("container", "none"),
         signs if !facts.is_in_pid_namespace => Check::ok(
             "container",
-            format!("{}, which shares the host's processes", signs.join(", ")),
+            format!("{}, with the host's pid namespace", signs.join(", ")),
         ),
         signs => Check::note("container", signs.join(", "))
-            .cost("the kernel reports process ids as the host sees them, which differ from those in the container")
+            .cost("the kernel reports the process IDs of the host, which differ from those in the container")
             .mend("run pisted on the host, or start the container with the host's pid namespace (`--pid=host`)"),
     }
 }
@@ -82,7 +82,7 @@ fn tracefs(facts: &Facts) -> Check {
     match &facts.tracefs {
         Ok(files) => Check::ok("tracefs", files.root.display().to_string()),
         Err(lack) => Check::lack("tracefs", &lack.reason)
-            .cost("the kernel cannot be recorded; programs can")
+            .cost("the kernel cannot be recorded, but programs can")
             .mend(&lack.mend),
     }
 }
@@ -91,21 +91,21 @@ fn people(facts: &Facts) -> Check {
     const NAME: &str = "permission";
     match (facts.is_root, &facts.tracing_group) {
         (true, Some(members)) if members.is_empty() => {
-            Check::ok(NAME, "pisted is root; the group `tracing` has no members")
+            Check::ok(NAME, "pisted runs as root; the group `tracing` has no members")
         }
-        (true, Some(members)) => Check::ok(NAME, format!("pisted is root; it serves {}", members.join(", "))),
-        (true, None) => Check::note(NAME, "pisted is root; there is no group `tracing`")
+        (true, Some(members)) => Check::ok(NAME, format!("pisted runs as root, and also serves {}", members.join(", "))),
+        (true, None) => Check::note(NAME, "pisted runs as root; there is no group `tracing`")
             .cost("only root can record the kernel")
             .mend(
                 "`sudo groupadd --system tracing; sudo usermod -aG tracing NAME`; then NAME must log in again, and pisted must be restarted",
             ),
         (false, group) => {
             let make = if group.is_some() { "" } else { "sudo groupadd --system tracing; " };
-            Check::lack(NAME, "this pisted is not root")
-                .cost("it records programs of its user, but not the kernel")
+            Check::lack(NAME, "this pisted does not run as root")
+                .cost("it can record its user's programs, but not the kernel")
                 .mend(format!(
-                    "join the group that root's pisted serves with `{make}sudo usermod -aG tracing $USER`; log in again, and start that \
-                     pisted with `sudo pisted --background`"
+                    "to use root's pisted, join the group `tracing` with `{make}sudo usermod -aG tracing $USER`, log in again, and start \
+                     root's pisted with `sudo pisted --background`"
                 ))
         }
     }
@@ -116,7 +116,7 @@ fn events(files: &TracefsFacts) -> Check {
     match files.files.contains("events/sched/sched_switch") {
         true => Check::ok("events", value),
         false => Check::lack("events", value)
-            .cost("without sched_switch, it is unknown which thread ran when")
+            .cost("without the event sched_switch, traces do not show which thread ran when")
             .mend(format!("{BUILD} CONFIG_EVENT_TRACING")),
     }
 }
@@ -130,24 +130,26 @@ fn idle_cpus(files: &TracefsFacts) -> Check {
         ([], cpus) => {
             return Check::note(
                 NAME,
-                format!("unknown for CPU {}, which had no idle moment", list(cpus)),
+                format!("unknown for CPU {}: never idle during the test", list(cpus)),
             )
-            .cost("whether switches from idle to a thread are recorded there is known only after a recording")
+            .cost("only a recording can show whether switches from idle to a thread are recorded there")
             .mend("run `piste doctor` while the machine is idle");
         }
         _ => {}
     }
     Check::note(NAME, format!("switches from idle to a thread are not recorded on CPU {}", list(untold)))
-        .cost("a thread is known to run there only from its first event on, and how long it waited for the CPU is unknown")
-        .mend("restart the machine, and take no CPU offline; virtual machines that start in this state need a kernel other than Linux 6.18")
+        .cost("a thread is known to be running there only from its first event on, and the time it waited for the CPU is unknown")
+        .mend("restart the machine and do not take CPUs offline; a virtual machine that starts in this state needs a kernel other than Linux 6.18")
 }
 
 fn soft_interrupts(is_realtime: bool) -> Check {
     const NAME: &str = "soft interrupts";
     match is_realtime {
         false => Check::ok(NAME, "recorded with the thread that they interrupt"),
-        true => Check::note(NAME, "run in threads of the kernel (PREEMPT_RT)")
-            .cost("recording a command shows no soft interrupts, because they run in threads such as ksoftirqd")
+        true => Check::note(NAME, "run in kernel threads (PREEMPT_RT)")
+            .cost(
+                "the recording of a command contains no soft interrupts, because they run in threads such as ksoftirqd",
+            )
             .mend("record the whole system: `piste record -a`"),
     }
 }
@@ -155,10 +157,10 @@ fn soft_interrupts(is_realtime: bool) -> Check {
 fn formats(files: &TracefsFacts) -> Check {
     const NAME: &str = "event formats";
     match &*files.strange_events {
-        [] => Check::ok(NAME, "events have the fields that analyses need"),
+        [] => Check::ok(NAME, "the events have the fields that analyses need"),
         events => Check::note(NAME, events.join("; "))
-            .cost("the events are recorded as they are; what analyses derive from these fields is missing or wrong")
-            .mend("report it to the Piste authors, with the version of the kernel"),
+            .cost("the events are recorded unchanged, but results that analyses derive from these fields are missing or wrong")
+            .mend("report this to the Piste authors, with the version of the kernel"),
     }
 }
 
@@ -166,8 +168,8 @@ fn syscalls(files: &TracefsFacts, architecture: Architecture) -> Check {
     const NAME: &str = "system calls";
     match files.files.contains("events/raw_syscalls/sys_enter") {
         true if architecture.has_tables() => Check::ok(NAME, "recorded"),
-        true => Check::note(NAME, format!("recorded without names, because the numbers on {} are unknown", architecture.name()))
-            .cost("the trace has the number and six words of each call; only all calls or none can be recorded, and analyses cannot distinguish them"),
+        true => Check::note(NAME, format!("recorded without names: Piste does not know the system call numbers of {}", architecture.name()))
+            .cost("for each call, the trace has only the number and six arguments; you can record only all calls or none, and analyses cannot distinguish them"),
         false => Check::lack(NAME, "not in this kernel")
             .cost("system calls cannot be recorded")
             .mend(format!("{BUILD} CONFIG_FTRACE_SYSCALLS")),
@@ -178,7 +180,7 @@ fn following(files: &TracefsFacts) -> Check {
     let has = |file| files.files.contains(file);
     match has("options/event-fork") && has("set_event_notrace_pid") {
         true => Check::ok("tracked processes", "followed by the kernel"),
-        false => Check::lack("tracked processes", "the kernel does not follow them")
+        false => Check::lack("tracked processes", "the kernel cannot follow them")
             .cost("only the whole system can be recorded")
             .mend("use Linux 5.10 or later"),
     }
@@ -200,20 +202,19 @@ fn clock(facts: &Facts) -> Check {
         .as_ref()
         .is_ok_and(|files| files.clocks.iter().any(|clock| clock == "x86-tsc"));
     let is_used = facts.clock_source == "tsc";
-    let slower =
-        "kernel and programs use CLOCK_MONOTONIC: their times are comparable, but each event of a program takes longer";
+    let slower = "the kernel and programs use CLOCK_MONOTONIC: their timestamps are comparable, but each event of a program takes longer to record";
     match (facts.architecture == Architecture::named("x86_64"), is_used) {
         (false, _) => Check::ok(NAME, format!("CLOCK_MONOTONIC from {}", facts.clock_source)),
         (true, true) if facts.tracefs.is_err() || can_record => Check::ok(NAME, "the CPU's time stamp counter (TSC)"),
-        (true, true) => Check::note(NAME, "the kernel cannot record times of the CPU's time stamp counter")
-            .cost("times of the kernel and of programs are only as comparable as two clocks are")
+        (true, true) => Check::note(NAME, "the kernel cannot use the CPU's time stamp counter (TSC) for its events")
+            .cost("the kernel cannot be recorded: pisted takes the timestamps of programs from this counter, and those of the kernel must come from it, too")
             .mend("use a kernel whose `trace_clock` lists x86-tsc"),
         (true, false) if !facts.is_counter_invariant => {
             Check::note(NAME, format!("CLOCK_MONOTONIC from {}; the CPU does not report that its time stamp counter (TSC) runs at a constant speed", facts.clock_source))
                 .cost(slower)
                 .mend(
-                    "in a virtual machine, pass the host's counter on (QEMU: `-cpu host,invtsc=on`); \
-                     if you know that the counters of all CPUs run at one speed and in step, boot with `tsc=reliable` on the kernel command line",
+                    "in a virtual machine, make the host's counter available to the guest (QEMU: `-cpu host,invtsc=on`); if you know that the \
+                     counters of all CPUs are synchronized and run at the same speed, boot with `tsc=reliable` on the kernel command line",
                 )
         }
         (true, false) if facts.clock_sources.iter().any(|source| source == "tsc") => {
@@ -221,9 +222,9 @@ fn clock(facts: &Facts) -> Check {
                 .cost(slower)
                 .mend("`echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource`, then restart pisted")
         }
-        (true, false) => Check::note(NAME, format!("CLOCK_MONOTONIC from {}; the kernel found the CPUs' time stamp counters (TSC) unreliable, for example not in step with each other", facts.clock_source))
+        (true, false) => Check::note(NAME, format!("CLOCK_MONOTONIC from {}; the kernel found the CPUs' time stamp counters (TSC) unreliable, for example because they are not synchronized", facts.clock_source))
             .cost(slower)
-            .mend("`sudo dmesg | grep -i tsc` shows why; if you know that the counters are in step, boot with `tsc=reliable` on the kernel command line"),
+            .mend("`sudo dmesg | grep -i tsc` shows why; if you know that the counters are synchronized, boot with `tsc=reliable` on the kernel command line"),
     }
 }
 
@@ -283,7 +284,7 @@ fn counters(facts: &Facts) -> Check {
     match (facts.has_hardware_counters, facts.perf_paranoid) {
         (false, _) => Check::note(NAME, "not available, as in most virtual machines")
             .cost("benchmarks report times, but no cycles or misses; recording is not affected")
-            .mend("give the virtual machine the counters of its CPU (QEMU: `-cpu host,pmu=on`)"),
+            .mend("make the CPU's counters available to the virtual machine (QEMU: `-cpu host,pmu=on`)"),
         (true, Some(paranoid)) if is_refused(paranoid, facts) => {
             Check::note(NAME, format!("perf_event_paranoid is {paranoid}"))
                 .cost("benchmarks report times, but no cycles or misses; recording is not affected")

@@ -57,10 +57,10 @@ pub fn call_memory(lack: Option<(String, &str)>) -> Check {
     match lack {
         None => Check::ok(
             NAME,
-            "file names and other memory behind system call arguments can be recorded",
+            "file names and other data that system call arguments point to can be recorded",
         ),
         Some((why, mend)) => Check::note(NAME, why)
-            .cost("system calls are recorded with addresses instead of file names, socket addresses and structures")
+            .cost("system calls are recorded with addresses instead of the file names, socket addresses and structures at these addresses")
             .mend(mend),
     }
 }

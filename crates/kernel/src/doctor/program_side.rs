@@ -25,12 +25,12 @@ fn rseq(facts: &Facts) -> Check {
     let mut numbers = library.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     match (version >= (2, 35), facts.rseq_bytes >= RSEQ_WITH_CONCURRENCY_ID) {
-        (true, true) => Check::ok(NAME, format!("with concurrency ids; C library {library}")),
-        (true, false) => Check::note(NAME, format!("without concurrency ids; C library {library}"))
-            .cost("there is one ring for each CPU, which takes more memory for programs with few threads")
+        (true, true) => Check::ok(NAME, format!("with concurrency IDs; C library {library}")),
+        (true, false) => Check::note(NAME, format!("without concurrency IDs; C library {library}"))
+            .cost("programs have one ring for each CPU, which takes more memory if they have few threads")
             .mend("use Linux 6.3 or later"),
         (false, _) => Check::note(NAME, format!("not registered by the C library ({library})"))
-            .cost("each event needs a call to find out the CPU")
+            .cost("recording an event needs a call to get the current CPU")
             .mend("use glibc 2.35 or later"),
     }
 }
@@ -48,7 +48,7 @@ fn futex(facts: &Facts) -> Check {
     match &facts.futex {
         Ok(()) => Check::ok("futex", "available"),
         Err(error) => Check::lack("futex", error)
-            .cost("programs do not notice a pisted that is started after them")
+            .cost("programs do not notice if pisted is started after them")
             .mend("allow futex(2) in the container's seccomp profile"),
     }
 }
@@ -60,8 +60,8 @@ fn run_folder(facts: &Facts) -> Check {
     match &facts.run_folder_free_bytes {
         Ok(bytes) if *bytes >= ENOUGH_BYTES => Check::ok(NAME, folder.to_string()),
         Ok(bytes) => Check::lack(NAME, format!("{folder}: {} KiB free", bytes >> 10))
-            .cost("a restarted pisted forgets its sessions")
-            .mend("free some MiB there, or set PISTE_RUNDIR to another folder"),
+            .cost("pisted loses its sessions when it is restarted")
+            .mend("free at least 1 MiB there, or set PISTE_RUNDIR to another folder"),
         Err(error) => Check::lack(NAME, format!("{folder}: {error}"))
             .cost("programs cannot find pisted")
             .mend(format!(
@@ -72,10 +72,10 @@ fn run_folder(facts: &Facts) -> Check {
 
 fn open_files(facts: &Facts) -> Check {
     match facts.open_files_max {
-        None => Check::ok("open files", "any number"),
+        None => Check::ok("open files", "unlimited"),
         Some(count) if count >= OPEN_FILES_ENOUGH => Check::ok("open files", format!("{count}")),
         Some(count) => Check::note("open files", format!("{count}"))
-            .cost("pisted can record only some tens of programs at a time")
-            .mend("start pisted with `ulimit -n 65536`, or LimitNOFILE=65536 in its unit"),
+            .cost("pisted can record only a few dozen programs at the same time")
+            .mend("start pisted with `ulimit -n 65536`, or with LimitNOFILE=65536 in its systemd unit"),
     }
 }

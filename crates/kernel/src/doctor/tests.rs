@@ -210,7 +210,7 @@ fn cpus_that_do_not_tell_the_end_of_idling_are_a_note_and_so_are_those_that_were
             vec![2],
             "switches from idle to a thread are not recorded on CPU 1, 3",
         ),
-        (vec![], vec![2], "unknown for CPU 2, which had no idle moment"),
+        (vec![], vec![2], "unknown for CPU 2: never idle during the test"),
     ] {
         let files = TracefsFacts {
             idle_ends: IdleEnds { untold, unknown },
