@@ -26,7 +26,7 @@ const FAULT_ABOVE: Duration = Duration::from_nanos(150);
 /// So many events at the beginning may all have had one: the quickest event has not come yet.
 const FIRST_EVENTS: usize = 100;
 
-/// Slow events vary more: only those are looked at that take longer than the quickest one by this part of it.
+/// Slow events vary more: nothing is looked for in those that take longer than the quickest one by less than this part of it.
 const SLOW_PART: u64 = 4;
 
 /// A CPU on which events are measured.
@@ -146,13 +146,14 @@ impl<C: Counter, E: Event, P: Pace, W: Watch, F: FnMut() -> u64, M: FnMut(u32) -
                 samples.after_look.push(number as u32);
             }
             is_after_look = false;
-            if is_early || ticks - quickest >= fault_above {
+            let varies = usual / SLOW_PART;
+            if is_early || ticks - quickest >= fault_above.max(varies) {
                 let faults_before = std::mem::replace(&mut faults, (self.faults)());
                 if faults != faults_before {
                     samples.faulted.push(number as u32);
                 }
                 // The first one is the quickest so far, and slow nevertheless.
-                if number == 0 || ticks.saturating_sub(usual) >= limits.look_above.max(usual / SLOW_PART) {
+                if number == 0 || ticks.saturating_sub(usual) >= limits.look_above.max(varies) {
                     if is_disturbance(&self.cpus[place].watch.look()) {
                         samples.disturbed.push(number as u32);
                     }

@@ -222,7 +222,7 @@ fn what_a_recording_kernel_is_told_while_a_disk_hangs_is_done_after_that() {
     let output = disk.folder.join("trace");
     place.piste_succeeds(&["create", "held", "-o", text(&output)]);
     // What comes while the disk hangs has space.
-    let geometry = ["--subbuf-size", "1M", "--num-subbuf", "32"];
+    let geometry = ["--subbuf-size", "512K", "--num-subbuf", "64"];
     place.piste_succeeds(&[&["enable-channel", "-s", "held", "-k", "default"], &geometry[..]].concat());
     place.piste_succeeds(&["enable-event", "-s", "held", "-k", "sched:sched_switch"]);
     place.piste_succeeds(&["start", "held"]);
