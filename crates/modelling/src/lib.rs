@@ -254,7 +254,7 @@ impl<'t> Ground<'t> {
         let circumstances = system.map_or(&self.circumstances, System::circumstances);
         if circumstances.gaps.all().len() > self.unseen.len() {
             notes.push(
-                "events are missing in this trace: what threads did there is unknown (see `piste stats`)".to_owned(),
+                "events are missing from this trace, so it does not show what threads did at those times (see `piste stats`)".to_owned(),
             );
         }
         notes.extend(self.cut.iter().cloned());
@@ -270,7 +270,9 @@ impl<'t> Ground<'t> {
             ));
         }
         let unseen = self.unseen.iter();
-        notes.extend(unseen.map(|cpu| format!("there are no events of CPU {cpu}: what threads did there is unknown")));
+        notes.extend(
+            unseen.map(|cpu| format!("there are no events of CPU {cpu}, so what threads did there is unknown")),
+        );
         notes.extend(self.memory.iter().flat_map(|memory| memory.notes()).cloned());
         notes
     }

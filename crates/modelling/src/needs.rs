@@ -155,7 +155,7 @@ pub fn missing(name: &str, needs: &[Need], traces: &[Trace]) -> Result<Vec<Strin
             });
         }
         notes.push(format!(
-            "this trace has no {any_of}, so this is missing: {}; {record} records them",
+            "this trace has no {any_of}, so the results do not show {}; {record} records them",
             need.what
         ));
     }

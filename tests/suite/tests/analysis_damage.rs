@@ -153,7 +153,9 @@ fn what_is_missing_is_said() {
         let (whole, copy) = (text(&whole), text(&copy));
         let answered = place.piste(&["analyze", "health", copy]);
         answered.expect_success();
-        let is_said = answered.stderr.contains("what threads did there is unknown");
+        let is_said = answered
+            .stderr
+            .contains("it does not show what threads did at those times");
         assert!(is_said, "{damage}: {answered}");
         if damage == "no stream" {
             // A call may have ended there, and another begun.

@@ -101,8 +101,9 @@ fn all_three_threads_of_a_priority_inversion_are_named() {
         return;
     };
     let found = insight(&place, &trace, "priority inversion", "control (");
-    let parts = said(&found).split_once(" waited for a lock of log (");
-    let is_whole = parts.is_some_and(|(_, rest)| rest.contains("which draw (") && rest.ends_with("kept from running"));
+    let parts = said(&found).split_once(" waited for a lock held by log (");
+    let is_whole =
+        parts.is_some_and(|(_, rest)| rest.contains("could not run because draw (") && rest.ends_with("had the CPU"));
     assert!(is_whole, "{found:#}");
     // The picture is drawn for 40 ms.
     assert!(number(&found["longest_ns"]) > 10_000_000, "{found:#}");

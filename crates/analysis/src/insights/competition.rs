@@ -95,7 +95,7 @@ impl Detector for Competition {
                     kind: "busy thread",
                     level: Level::Information,
                     what: format!(
-                        "{} ran on a CPU nearly all the time: one CPU limits its speed",
+                        "{} ran on a CPU nearly all the time, so a single CPU limits its speed",
                         named(system, id)
                     ),
                     span_ns: told_ns,

@@ -53,7 +53,7 @@ impl Detector for Interrupts {
             kind: "long interrupt",
             level: Level::Notable,
             what: format!(
-                "{} occupied a CPU for a long time, the longest on CPU {cpu}",
+                "{} occupied a CPU for a long time, longest on CPU {cpu}",
                 interrupt_name(system, *interrupt)
             ),
             span_ns: long.span_ns,
@@ -84,7 +84,7 @@ impl Detector for Interrupts {
             .map(|(cpu, own)| Insight {
                 kind: "interrupt load",
                 level: Level::Notable,
-                what: format!("interrupts took a large part of the time of CPU {cpu}"),
+                what: format!("interrupts took a large share of the time of CPU {cpu}"),
                 span_ns: own.span_ns,
                 longest_ns: None,
                 cost_ns: own.times.total_ns,

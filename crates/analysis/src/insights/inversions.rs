@@ -75,7 +75,7 @@ impl Detector for Inversions {
             kind: "priority inversion",
             level: Level::Serious,
             what: format!(
-                "{} has a real-time priority and waited for a lock of {}, which {} kept from running",
+                "{} has a real-time priority and waited for a lock held by {}, which could not run because {} had the CPU",
                 named(system, *victim),
                 named(system, own.holder),
                 named(system, own.culprit)

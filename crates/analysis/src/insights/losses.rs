@@ -25,7 +25,7 @@ impl Detector for Losses {
         vec![Insight {
             kind: "losses",
             level: Level::Serious,
-            what: "events are missing: what threads did there is unknown, and the numbers here may be too low"
+            what: "events are missing: the trace does not show what threads did at those times, and the numbers here may be too low"
                 .to_owned(),
             span_ns: gaps.span_ns,
             longest_ns: Some(gaps.longest_ns),

@@ -162,10 +162,10 @@ impl Detector for SlowCalls {
                 kind: "slow call",
                 level: Level::Notable,
                 what: format!(
-                    "{} took unusually long, the longest for {}{}",
+                    "{} took unusually long, longest in {}{}",
                     system.names.text(*name),
                     named(system, slowest),
-                    file_named(system, own.slowest_file, ", of ")
+                    file_named(system, own.slowest_file, ", on ")
                 ),
                 span_ns: own.slow.span_ns,
                 longest_ns: Some(own.slow.longest_ns),

@@ -116,7 +116,7 @@ fn insight(system: &System, id: ThreadId, own: &Loop, usual: Value) -> Insight {
         kind: "event loop stall",
         level: Level::Notable,
         what: format!(
-            "{} computed for a long time before it waited for events again; everything that it serves waited meanwhile",
+            "{} ran for a long time before it waited for events again, and everything that it serves had to wait",
             named(system, id)
         ),
         span_ns: own.stalls.span_ns,

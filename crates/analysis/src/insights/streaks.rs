@@ -102,7 +102,7 @@ impl Detector for Streaks {
         let told = self.found.iter().map(|(cpu, own)| Insight {
             kind: "interrupts in a row",
             level: Level::Notable,
-            what: format!("interrupts followed each other and kept all threads off CPU {cpu}"),
+            what: format!("back-to-back interrupts kept all threads off CPU {cpu}"),
             span_ns: own.span_ns,
             longest_ns: Some(own.longest_ns),
             cost_ns: own.times.total_ns,

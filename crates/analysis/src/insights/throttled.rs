@@ -85,7 +85,7 @@ impl Detector for Throttled {
             kind: "throttled",
             level: Level::Notable,
             what: format!(
-                "{} could have run, but its CPU was idle: probably a CPU limit of its control group (cpu.max; cpu.cfs_quota_us in version 1)",
+                "{} could have run, but its CPU was idle: its control group probably has a CPU limit (cpu.max; cpu.cfs_quota_us in version 1)",
                 process_named(system, *process)
             ),
             span_ns: own.span_ns,

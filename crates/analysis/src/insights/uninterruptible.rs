@@ -133,8 +133,8 @@ impl Detector for Uninterruptible {
             .map(|((process, cause), waits)| {
                 let what = match cause {
                     Cause::Io => "a disk or a similar device",
-                    Cause::Thread => "another thread in the kernel, in most cases for a lock",
-                    _ => "something in the kernel, in a wait that no signal ends",
+                    Cause::Thread => "another thread in the kernel, usually for a lock",
+                    _ => "something in the kernel, in a wait that no signal can end",
                 };
                 let times = &waits.all.times;
                 let call_named = |call| system.names.text(call).to_owned();
@@ -148,7 +148,7 @@ impl Detector for Uninterruptible {
                         format!(", mostly in {}", call_named(*call))
                     }
                     (Some((Some(call), ns)), file) if 2 * ns > times.total_ns => {
-                        format!(", mostly in {} of {file}", call_named(*call))
+                        format!(", mostly in {} on {file}", call_named(*call))
                     }
                     (_, "") => String::new(),
                     (_, file) => format!(", mostly for {file}"),

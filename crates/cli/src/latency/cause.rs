@@ -192,7 +192,7 @@ impl Explained {
         let mut columns = Columns::new(&[
             ("TIME", Align::Right),
             ("SHARE", Align::Right),
-            ("WHAT KEPT IT", Align::Left),
+            ("WHAT DELAYED IT", Align::Left),
         ]);
         for [time, share, what] in said.rows() {
             columns.row([Cell::from(time), share.into(), what.into()]);
@@ -220,7 +220,7 @@ impl Explained {
                                 tr {
                                     th class="number" scope="col" { "Time" }
                                     th class="number" scope="col" { "Share" }
-                                    th scope="col" { "What kept it" }
+                                    th scope="col" { "What delayed it" }
                                 }
                             }
                             tbody {

@@ -203,7 +203,7 @@ fn slow_wait(place: &KernelWorkplace) -> Option<Seen> {
     filters(
         place,
         ("20", "count", "1"),
-        ("close took unusually long, the longest for python3 (", "rcu_"),
+        ("close took unusually long, longest in python3 (", "rcu_"),
     )
 }
 

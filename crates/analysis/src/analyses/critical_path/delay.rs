@@ -106,8 +106,13 @@ impl Culprit {
             Culprit::TimerHeldBack(id) => format!("its timer came late while {} had the CPU", who(id)),
             Culprit::Idle => "the idle CPU woke up late".into(),
             Culprit::Waited(Cause::Unknown, None) => "waited, cause unknown".into(),
-            Culprit::Waited(cause, None) => format!("waited: {}", cause.text()),
-            Culprit::Waited(cause, Some(id)) => format!("waited: {}, until {} ended the wait", cause.text(), who(id)),
+            Culprit::Waited(cause, None) => format!("waited for {}", waited_for_text(cause)),
+            Culprit::Waited(Cause::Unknown, Some(id)) => {
+                format!("waited until {} ended the wait, cause unknown", who(id))
+            }
+            Culprit::Waited(cause, Some(id)) => {
+                format!("waited for {} until {} ended the wait", waited_for_text(cause), who(id))
+            }
             Culprit::Other(id) => format!("waited for {}, which ran", who(id)),
             Culprit::OtherReady(id, Some(occupant)) => {
                 format!(
@@ -119,12 +124,23 @@ impl Culprit {
             Culprit::OtherReady(id, None) => format!("waited for {}, which was ready to run", who(id)),
             Culprit::Stopped => "it was stopped".into(),
             Culprit::PageFault => "page faults".into(),
-            Culprit::Frequency => "it had the CPU, whose frequency changed".into(),
+            Culprit::Frequency => "it had the CPU, and the CPU's frequency changed".into(),
             Culprit::Hypervisor => "the hypervisor had the CPU (steal)".into(),
-            Culprit::NothingVisible => "it had the CPU: nothing that the kernel sees kept it".into(),
-            Culprit::Running => "it had a CPU, and did its own work".into(),
-            Culprit::Unknown => "no event says what happened".into(),
+            Culprit::NothingVisible => "it had the CPU, and nothing visible to the kernel delayed it".into(),
+            Culprit::Running => "it had a CPU and did its own work".into(),
+            Culprit::Unknown => "no event shows what happened".into(),
         }
+    }
+}
+
+fn waited_for_text(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Io => "a disk or a similar device",
+        Cause::Network => "the network",
+        Cause::Timer => "a timer",
+        Cause::Lock => "a lock",
+        Cause::Thread => "another thread",
+        Cause::Unknown => "an unknown cause",
     }
 }
 
@@ -406,7 +422,7 @@ mod tests {
             91 cpu0 switch 7/-91 waits 1";
         assert_eq!(
             found(LOOP, lines),
-            "50 preempted: preempted by (7), real-time priority 90\n20 nothing_visible: it had the CPU: nothing that the kernel sees kept it\n15 interrupt: timer\n5 soft_interrupt: softirq NET_RX"
+            "50 preempted: preempted by (7), real-time priority 90\n20 nothing_visible: it had the CPU, and nothing visible to the kernel delayed it\n15 interrupt: timer\n5 soft_interrupt: softirq NET_RX"
         );
         let stolen = Late {
             end_ns: 20,
@@ -415,7 +431,7 @@ mod tests {
         };
         assert_eq!(
             found(stolen, lines),
-            "7 hypervisor: the hypervisor had the CPU (steal)\n3 nothing_visible: it had the CPU: nothing that the kernel sees kept it"
+            "7 hypervisor: the hypervisor had the CPU (steal)\n3 nothing_visible: it had the CPU, and nothing visible to the kernel delayed it"
         );
     }
 
@@ -429,7 +445,7 @@ mod tests {
             90 cpu0 switch 0 runs 1";
         assert_eq!(
             found(LOOP, idle),
-            "60 idle: the idle CPU woke up late\n20 interrupt: timer\n10 nothing_visible: it had the CPU: nothing that the kernel sees kept it"
+            "60 idle: the idle CPU woke up late\n20 interrupt: timer\n10 nothing_visible: it had the CPU, and nothing visible to the kernel delayed it"
         );
         let busy = "
             1 cpu0 switch 1 waits 7
@@ -439,7 +455,7 @@ mod tests {
             90 cpu0 switch 7 runs 1";
         assert_eq!(
             found(LOOP, busy),
-            "30 ready: ready to run, but (7) had the CPU\n30 timer_held_back: its timer came late while (7) had the CPU\n20 interrupt: timer\n10 nothing_visible: it had the CPU: nothing that the kernel sees kept it"
+            "30 ready: ready to run, but (7) had the CPU\n30 timer_held_back: its timer came late while (7) had the CPU\n20 interrupt: timer\n10 nothing_visible: it had the CPU, and nothing visible to the kernel delayed it"
         );
     }
 
@@ -457,12 +473,12 @@ mod tests {
         let work = Late { cpu: None, ..LOOP };
         assert_eq!(
             found(work, lines),
-            "50 other_ready: waited for (5), which was ready to run, but (6) had the CPU\n20 running: it had a CPU, and did its own work\n15 other: waited for (5), which ran\n5 idle: the idle CPU woke up late"
+            "50 other_ready: waited for (5), which was ready to run, but (6) had the CPU\n20 running: it had a CPU and did its own work\n15 other: waited for (5), which ran\n5 idle: the idle CPU woke up late"
         );
     }
 
     #[test]
     fn what_the_trace_does_not_tell_is_unknown() {
-        assert_eq!(found(LOOP, ""), "90 unknown: no event says what happened");
+        assert_eq!(found(LOOP, ""), "90 unknown: no event shows what happened");
     }
 }

@@ -187,14 +187,14 @@ impl ProgramAnalysis for Heap {
         let callers = self.named_callers(images, resolve);
         let mut notes = Vec::from_iter(counted(
             torn.len() as u64,
-            "process lost events: memory that it allocated before may have been freed, it allocated more than is shown, and its peak is \
+            "process lost events: memory that it allocated before may have been freed, it may have allocated more than shown, and its peak is \
              unknown (see `piste stats`)",
-            "processes lost events: memory that they allocated before may have been freed, they allocated more than is shown, and their peak \
+            "processes lost events: memory that they allocated before may have been freed, they may have allocated more than shown, and their peak \
              is unknown (see `piste stats`)",
         ));
         if self.without_caller > 0 {
             notes.push(
-                "this trace has no `ip`, so this is missing: who allocated memory; `piste record --no-kernel --preload libc-callers -o DIR -- CMD` records it"
+                "this trace has no `ip`, so the results do not show who allocated memory; `piste record --no-kernel --preload libc-callers -o DIR -- CMD` records it"
                     .to_owned(),
             );
         }

@@ -462,7 +462,7 @@ fn a_slow_call_says_of_which_file_it_was() {
     }
     made.switch(100 * MS, 0, (7, Left::Waiting), 0);
     let said = made.said(10_000 * MS);
-    let expected = "slow call: openat took unusually long, the longest for a (7), of /srv/late";
+    let expected = "slow call: openat took unusually long, longest in a (7), on /srv/late";
     assert!(said.contains(&expected.to_owned()), "{said:?}");
 }
 
