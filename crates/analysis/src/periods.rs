@@ -374,8 +374,8 @@ impl Periods {
         let without_end = (self.open_count - torn) as u64;
         let many = self.open_max;
         let given_up = [
-            format!("period began but was given up, because more than {many} were open: its end is unknown"),
-            format!("periods began but were given up, because more than {many} were open: their ends are unknown"),
+            format!("period was dropped, because more than {many} were open: its end is unknown"),
+            format!("periods were dropped, because more than {many} were open: their ends are unknown"),
         ];
         let notes = [
             counted(
@@ -385,14 +385,14 @@ impl Periods {
             ),
             counted(
                 self.torn_ends,
-                "period ends after a place where events are missing: its begin is unknown (see `piste stats`)",
-                "periods end after a place where events are missing: their begins are unknown (see `piste stats`)",
+                "period ends after a place where events are missing: its start is unknown (see `piste stats`)",
+                "periods end after a place where events are missing: their starts are unknown (see `piste stats`)",
             ),
             counted(self.given_up, &given_up[0], &given_up[1]),
             counted(
                 self.ends_of_given_up,
-                "end event has no begin event in the trace, or one that was given up",
-                "end events have no begin event in the trace, or one that was given up",
+                "end event has no begin event in the trace, or belongs to a dropped period",
+                "end events have no begin event in the trace, or belong to dropped periods",
             ),
             counted(
                 without_end,
@@ -546,7 +546,7 @@ mod tests {
             &["11 1 1 b", "31 2 - c", "51 1 - e"],
             &[
                 "3 periods begin before a place where events are missing: their ends are unknown (see `piste stats`)",
-                "2 periods end after a place where events are missing: their begins are unknown (see `piste stats`)",
+                "2 periods end after a place where events are missing: their starts are unknown (see `piste stats`)",
             ],
         );
     }
@@ -566,7 +566,7 @@ mod tests {
             &["11 20 0 b"],
             &[
                 "1 period begins before a place where events are missing: its end is unknown (see `piste stats`)",
-                "1 period ends after a place where events are missing: its begin is unknown (see `piste stats`)",
+                "1 period ends after a place where events are missing: its start is unknown (see `piste stats`)",
                 "1 end event has no begin event in the trace",
             ],
         );
@@ -633,8 +633,8 @@ mod tests {
         assert_eq!(
             report.notes,
             [
-                "5 periods began but were given up, because more than 3 were open: their ends are unknown",
-                "5 end events have no begin event in the trace, or one that was given up",
+                "5 periods were dropped, because more than 3 were open: their ends are unknown",
+                "5 end events have no begin event in the trace, or belong to dropped periods",
                 "1 end event has no begin event in the trace",
             ]
         );

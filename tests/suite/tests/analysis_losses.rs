@@ -174,7 +174,9 @@ fn functions_across_lost_events_have_no_callers_that_are_made_up() {
     }
     let notes: Vec<&str> = rows(&report, "notes").iter().map(word).collect();
     assert!(
-        notes.iter().any(|note| note.contains("of functions are not counted")),
+        notes
+            .iter()
+            .any(|note| note.contains("of function time are not counted")),
         "{notes:?}"
     );
 }

@@ -54,7 +54,7 @@ impl Analysis for Health {
             column("unknown_ns", "UNKNOWN", Unit::Nanoseconds),
             column("contradictions", "CONTRADICTIONS", Unit::Count),
         ];
-        let mut cpus = Table::new("cpus", "How long the running thread is known", &columns);
+        let mut cpus = Table::new("cpus", "Share of time for which the running thread is known", &columns);
         for cpu in system.cpus() {
             let known_ns = self.known_ns.get(&cpu).copied().unwrap_or(0);
             cpus.row([

@@ -65,7 +65,7 @@ pub(super) fn kind(system: &System, id: FileId) -> FileKind {
 pub(super) fn unfinished(count: u64) -> Option<String> {
     counted(
         count,
-        "request to a device has no end in the trace, because it happens in an interrupt on any thread; `piste record -a --preset io` records it, except on threads of pisted",
-        "requests to devices have no end in the trace, because it happens in an interrupt on any thread; `piste record -a --preset io` records it, except on threads of pisted",
+        "request to a device has no end in the trace, because it completes in an interrupt, which can occur on any thread; `piste record -a --preset io` records completions, except on threads of pisted",
+        "requests to devices have no end in the trace, because they complete in interrupts, which can occur on any thread; `piste record -a --preset io` records completions, except on threads of pisted",
     )
 }

@@ -13,7 +13,7 @@ use crate::report::{Column, Report, Table, Unit, Value, column};
 
 pub(super) static STATS: Description = Description {
     name: "iolatencystats",
-    about: "how long system calls that open, read, write or sync took, and requests to devices",
+    about: "how long open, read, write and sync calls and requests to devices took",
     tables: &["calls", "devices"],
     needs: super::io::NEEDS,
     begin: |options| Box::new(Latency::new(options, statistics)),
@@ -21,7 +21,7 @@ pub(super) static STATS: Description = Description {
 
 pub(super) static FREQUENCIES: Description = Description {
     name: "iolatencyfreq",
-    about: "the distribution of the durations of such system calls and requests",
+    about: "the distribution of open, read, write and sync calls, and of requests to devices, by duration",
     tables: &["calls", "devices"],
     needs: super::io::NEEDS,
     begin: |options| Box::new(Latency::new(options, frequencies)),

@@ -9,7 +9,7 @@ use crate::report::{Report, Table, Unit, Value, column, counted};
 
 pub(super) static IOLOG: Description = Description {
     name: "iolog",
-    about: "every system call that opens, reads, writes or syncs, and every request to a device",
+    about: "every open, read, write and sync call, and every request to a device",
     tables: &["log"],
     needs: super::io::NEEDS,
     begin: |options| {

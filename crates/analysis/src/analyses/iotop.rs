@@ -14,7 +14,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static IOTOP: Description = Description {
     name: "iotop",
-    about: "what was read and written most: by processes (in system calls and at devices), by file, by device",
+    about: "which processes read and wrote the most (by system calls and at devices), and which files and devices were read and written the most",
     tables: &["processes", "files", "devices"],
     needs: super::io::NEEDS,
     begin: |options| {

@@ -90,8 +90,8 @@ fn torn(system: &System, options: &Options) -> Option<String> {
     let cpus = system.cpus().filter(|cpu| options.who.wants_cpu(*cpu));
     counted(
         cpus.map(|cpu| system.torn_interrupts_on(cpu)).sum(),
-        "interrupt is not counted, because events are missing and only its begin or its end is known (see `piste stats`)",
-        "interrupts are not counted, because events are missing and only their begin or their end is known (see `piste stats`)",
+        "interrupt is not counted, because events are missing and only its start or its end is known (see `piste stats`)",
+        "interrupts are not counted, because events are missing and only their start or their end is known (see `piste stats`)",
     )
 }
 

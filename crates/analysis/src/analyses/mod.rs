@@ -127,8 +127,8 @@ fn torn_calls(system: &System, who: &Who) -> Option<String> {
     let meant = system.threads().filter(|(id, _)| who.wants(system, *id));
     counted(
         meant.map(|(_, thread)| thread.torn_calls()).sum(),
-        "system call is not counted, because events are missing and only its begin or its end is known (see `piste stats`)",
-        "system calls are not counted, because events are missing and only their begin or their end is known (see `piste stats`)",
+        "system call is not counted, because events are missing and only its entry or its exit is known (see `piste stats`)",
+        "system calls are not counted, because events are missing and only their entry or their exit is known (see `piste stats`)",
     )
 }
 

@@ -21,7 +21,7 @@ const PACKETS: &[&str] = &[
 
 pub(super) static NETTOP: Description = Description {
     name: "nettop",
-    about: "packets and bytes received and sent, by interface, and by process as far as its sockets show",
+    about: "packets and bytes received and sent, by interface and, as far as socket calls show them, by process",
     tables: &["interfaces", "processes"],
     needs: &[
         Need {
@@ -173,8 +173,8 @@ impl Analysis for NetTop {
         let limit = self.options.limit.unwrap_or(LIMIT);
         let is_queued = |own: &OfInterface| own.outgoing.queued.0 > 0;
         let is_uncut = !self.tells_sent && self.interfaces.values().any(is_queued);
-        let note = "outgoing packets are counted when they were queued (net_dev_queue), before they are split into what a device can send; \
-                    `piste record -a --preset net` records those (net_dev_xmit)";
+        let note = "outgoing packets are counted as they were queued (net_dev_queue), before they were split into sizes that the device can send; \
+                    `piste record -a --preset net` records the packets that were sent (net_dev_xmit)";
         Report {
             tables: vec![self.of_interfaces(system, limit), self.of_processes(system, limit)],
             notes: Vec::from_iter(is_uncut.then(|| note.to_owned())),

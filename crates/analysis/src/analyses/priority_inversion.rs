@@ -19,7 +19,7 @@ use crate::report::{Report, Table, Unit, Value, column, counted};
 
 pub(super) static PRIORITY_INVERSION: Description = Description {
     name: "priority-inversion",
-    about: "urgent threads that waited for locks of less urgent threads, which other threads kept from running",
+    about: "urgent threads that waited for locks held by less urgent threads, which could not run because other threads had the CPU",
     tables: &["inversions"],
     needs: &[
         super::futex::FUTEXES,
@@ -333,8 +333,8 @@ impl Analysis for Inversions {
         }
         let note = counted(
             self.undecided.values().map(Vec::len).sum::<usize>() as u64,
-            "more wait is not shown: it is unknown whether it was for a lock, because the waiting thread released nothing to others",
-            "more waits are not shown: it is unknown whether they were for locks, because the waiting thread released nothing to others",
+            "more wait is not shown, because it is unknown whether it was for a lock: the waiting thread later woke no other thread at the same futex",
+            "more waits are not shown, because it is unknown whether they were for locks: the waiting threads later woke no other thread at the same futex",
         );
         Report {
             tables: vec![table],

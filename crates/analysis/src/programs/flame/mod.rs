@@ -412,7 +412,7 @@ impl Flame {
     fn notes(&self, unlisted_programs: usize) -> Vec<String> {
         let seconds = |ns: i64| ns as f64 / 1e9;
         let torn = format!(
-            "{:.9} s of functions are not counted, and what was called in that time is unknown: events are missing (see `piste stats`)",
+            "{:.9} s of function time are not counted, and the calls in that time are unknown, because events are missing (see `piste stats`)",
             seconds(self.torn_ns)
         );
         let Cost { calls, own } = self.untold_absences;
@@ -443,8 +443,8 @@ impl Flame {
             ),
             counted(
                 self.skipped_exits,
-                "function without an exit is taken to end with its caller, or before its caller called another function",
-                "functions without an exit are taken to end with their caller, or before their caller called another function",
+                "function without an exit is assumed to end with its caller, or before the caller's next call",
+                "functions without an exit are assumed to end with their caller, or before the caller's next call",
             ),
         ];
         notes.into_iter().flatten().collect()

@@ -86,7 +86,7 @@ fn functions_that_are_left_without_a_word_end_with_who_called_them() {
     );
     let notes = [
         "1 exit of a function has no known entry",
-        "2 functions without an exit are taken to end with their caller, or before their caller called another function",
+        "2 functions without an exit are assumed to end with their caller, or before the caller's next call",
     ];
     assert_eq!(outcome.report.notes, notes);
 }
@@ -199,7 +199,7 @@ fn functions_that_are_open_where_events_are_missing_are_forgotten() {
         ]
     );
     let notes = [
-        "0.000000065 s of functions are not counted, and what was called in that time is unknown: events are missing (see `piste stats`)",
+        "0.000000065 s of function time are not counted, and the calls in that time are unknown, because events are missing (see `piste stats`)",
         "3 exits of functions have no known entry",
     ];
     assert_eq!(outcome.report.notes, notes);
