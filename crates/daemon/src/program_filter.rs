@@ -159,7 +159,7 @@ fn check_field(position: usize, field: &Field) -> Result<(), FilterError> {
     Err(FilterError::at(
         position,
         format!(
-            "programs cannot compare `{name}` of a context or a header; they know pid, uid and the contexts of `piste add-context --list` but ip, those of the processor and those of programs"
+            "programs cannot compare the context or header field `{name}`; they can compare pid, uid and the contexts that `piste add-context --list` shows, except ip, those of the processor and those of programs"
         ),
     ))
 }
@@ -372,7 +372,7 @@ impl<'e> Described<'e> {
                 match depth(&operands) > piste_abi::PISTE_FILTER_DEPTH_MAX as usize {
                     true => Err(FilterError::at(
                         *position,
-                        "too many operators within one another for a program",
+                        "the operators are nested too deeply for a program to evaluate them",
                     )),
                     false => Ok(Known::Integer(operands)),
                 }
@@ -507,7 +507,7 @@ fn compare(
         }
         (Labelled(..), Text(_)) | (Text(_), Labelled(..)) => Err(FilterError::at(
             position,
-            "a program can compare an enumeration with a number or a string, not with another text",
+            "a program can compare an enumeration only with a number or a string constant, not with a text field",
         )),
         (Integer(push) | Labelled(push, _), Constant(Value::Integer(value))) => {
             Ok(compare_integer(push, comparison, value))
@@ -594,7 +594,7 @@ impl Assembly {
             return Err(FilterError::at(
                 0,
                 format!(
-                    "it takes {count} instructions and {} bytes of texts, too many for a program",
+                    "it takes {count} instructions and {} bytes of texts, which is too much for a program to evaluate",
                     self.texts.len()
                 ),
             ));

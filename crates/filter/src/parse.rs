@@ -197,7 +197,7 @@ impl<'t> Parser<'t> {
             Node::Value(right) => Ok(right),
             Node::Condition(_) => Err(FilterError::at(
                 operator,
-                "on the right of this operator is a condition, not a value",
+                "the right side of this operator is a condition, not a value",
             )),
         }
     }

@@ -168,10 +168,7 @@ fn set(text: &str, start: usize) -> Result<(One, usize), FilterError> {
     let (mut set, mut at) = (0_u128, first);
     // One character, and how many bytes it takes.
     let character = |at: usize| match bytes.get(at) {
-        None => Err(wrong(
-            start,
-            "the `[` that is here has no `]`; write `\\[` for the character",
-        )),
+        None => Err(wrong(start, "this `[` has no `]`; write `\\[` for the character")),
         Some(b'\\') => escaped(text, at).map(|byte| (byte, 2)),
         Some(byte) if byte.is_ascii() => Ok((*byte, 1)),
         Some(_) => Err(wrong(at, "between `[` and `]`, only characters of ASCII are allowed")),

@@ -92,12 +92,12 @@ fn bits_are_values_in_parentheses_and_conditions_without() {
     check("a == flags & 6", "11: expected `&&`, `||` or the end");
     check(
         "a & (b == 1)",
-        "2: on the right of this operator is a condition, not a value",
+        "2: the right side of this operator is a condition, not a value",
     );
     check("(a == 1) == 1", "9: expected `&&`, `||` or the end");
     check(
         "a == (b == 1)",
-        "2: on the right of this operator is a condition, not a value",
+        "2: the right side of this operator is a condition, not a value",
     );
 }
 
@@ -175,10 +175,7 @@ fn faults_name_their_place() {
             "a =~ 3",
             "5: expected a pattern in quotes, in which `*` matches any text",
         ),
-        (
-            "a =~ \"x[\"",
-            "7: the `[` that is here has no `]`; write `\\[` for the character",
-        ),
+        ("a =~ \"x[\"", "7: this `[` has no `]`; write `\\[` for the character"),
         (
             "s == 'a\\q'",
             "7: after a backslash, expected a punctuation mark or one of n, t, r and 0",

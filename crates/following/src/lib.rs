@@ -329,7 +329,9 @@ fn why_disorder(followed: &Followed, flushed: Result<Option<Flush_Reply>, Error>
         )),
         Err(error) => Some(match error.refusal() {
             Some(_) => format!("cannot flush the session: {error}; {AS_WRITTEN}"),
-            None => format!("cannot reach pisted: {error}; {AS_WRITTEN}, and nobody knows whether the session goes on"),
+            None => format!(
+                "cannot reach pisted: {error}; {AS_WRITTEN}, and it is unknown whether the session is still running"
+            ),
         }),
     }
 }

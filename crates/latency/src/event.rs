@@ -47,7 +47,7 @@ impl LoadedEvent {
         while (event.0.is_recorded)() == 0 {
             if Instant::now() > deadline {
                 return Err(format!(
-                    "waited {} s in vain until the tracer records the event",
+                    "the tracer did not start recording the event within {} s",
                     PATIENCE.as_secs()
                 ));
             }

@@ -62,7 +62,7 @@ pub enum GroundError {
     },
     /// Whatever happened, happened nobody knows where.
     #[error(
-        "cannot analyse this trace: its events do not say on which CPU they happened (no packet, context or field has `cpu_id`)"
+        "cannot analyze this trace: it does not show on which CPU its events happened (no packet, context or field has `cpu_id`)"
     )]
     NoCpus,
     /// Events are missing without which there is no answer.

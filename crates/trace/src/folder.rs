@@ -267,7 +267,7 @@ impl Trace {
         };
         trace.name = trace.name_from(asked);
         if let Some(missing) = trace.missing_beside().filter(|_| trace.folder != asked) {
-            let what = "this folder is missing: it had the other part of the recording (programs or kernel)";
+            let what = "this folder is missing; it contained the other part of the recording (programs or kernel)";
             findings.about_file(Kind::MissingTrace, &missing, what.to_owned());
         }
         if let Some(why) = trace.write_error() {

@@ -425,5 +425,9 @@ fn events_say_on_which_cpu_they_happened_where_packets_do_not() {
     let nowhere = CPUS_IN_FIELDS.replace("_cpu_id", "_where");
     let refused = place.piste(&["analyze", "cputop", &write("nowhere", &nowhere)]);
     assert_eq!((refused.status, refused.stdout.as_str()), (1, ""), "{}", refused.stderr);
-    assert!(refused.stderr.contains("do not say on which CPU"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("does not show on which CPU"),
+        "{}",
+        refused.stderr
+    );
 }

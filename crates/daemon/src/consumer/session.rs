@@ -78,7 +78,7 @@ impl Session {
         if let Some(error) = error {
             outbox.send(&ToControl::Finding {
                 session: id,
-                what: format!("what is already in the trace is not counted: {error}"),
+                what: format!("events that were already in the trace are not counted: {error}"),
             });
         }
         let mode = match &purpose {

@@ -35,7 +35,7 @@ fn try_one(kind: u32, config: u64) -> Result<u64, String> {
             "this processor, or the virtual machine that it belongs to, does not offer this counter".to_owned()
         }
         io::ErrorKind::PermissionDenied => {
-            "counters are not for users here (sysctl kernel.perf_event_paranoid)".to_owned()
+            "users may not use counters on this system (sysctl kernel.perf_event_paranoid)".to_owned()
         }
         _ => format!("this counter cannot be opened: {}", reason(error)),
     };

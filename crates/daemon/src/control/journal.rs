@@ -244,7 +244,7 @@ fn replay<'a>(bytes: &'a [u8], boot: &str, trial: &mut Trial, past: &mut Past) -
                 }
                 // Of an earlier boot: nothing of it is left but the traces.
                 Ok(header) if header.journal == FORMAT => return lines,
-                _ => "the first line of the journal is not one of this pisted; the journal was set aside".into(),
+                _ => "this pisted cannot read the first line of the journal; the journal was set aside".into(),
             }
         } else if condemned.contains(&index) {
             lines.aside.push(line);
@@ -262,7 +262,9 @@ fn replay<'a>(bytes: &'a [u8], boot: &str, trial: &mut Trial, past: &mut Past) -
                         continue;
                     }
                     Err(error) => {
-                        format!("line {number} of the journal does not fit; the journal was cut off there: {error}")
+                        format!(
+                            "line {number} of the journal cannot be applied; the journal was cut off there: {error}"
+                        )
                     }
                 },
                 Err(error) => {

@@ -184,7 +184,7 @@ pub fn run(places: Places, exit_when_idle: Option<Duration>, ready: impl FnOnce(
     server::serve(people, inbox, desk)?;
     if let Err(error) = state_page::announce(&state_page) {
         eprintln!(
-            "pisted: programs that are already running may not register: {}",
+            "pisted: cannot notify running programs, so some of them may not register: {}",
             reason(&error)
         );
     }

@@ -429,7 +429,7 @@ impl Daemon {
         let state = self.machine.session(session);
         if state.state == SessionState::Inactive && !self.is_of_session(session) {
             status.findings.push(shown::Finding {
-                what: "it could not be started, and does not look".into(),
+                what: "it could not be started, so it does not watch for its event".into(),
                 count: 1,
             });
         }

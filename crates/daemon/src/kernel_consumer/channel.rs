@@ -353,10 +353,8 @@ impl Channel {
     fn set_calls_on(&mut self, is_on: bool, tracked: &Tracked) {
         let Some(calls) = &self.calls else { return };
         if let Err(error) = calls.set_on(is_on, &self.instance, tracked) {
-            self.notes.push(format!(
-                "system calls are not recorded as they should be: {}",
-                reason(&error)
-            ));
+            self.notes
+                .push(format!("system calls are not recorded correctly: {}", reason(&error)));
         }
     }
 

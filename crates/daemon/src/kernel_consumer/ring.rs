@@ -274,9 +274,11 @@ impl CpuRing {
     fn tell_missing(&mut self, ticks: u64, desk: &mut Desk<'_>) -> Result<(), StorageError> {
         match self.ring.lost_at_end() {
             Ok(lost) => self.lost += lost,
-            Err(error) => desk
-                .notes
-                .push(format!("what CPU {} lost is unknown: {}", self.cpu, reason(&error))),
+            Err(error) => desk.notes.push(format!(
+                "the number of events lost on CPU {} is unknown: {}",
+                self.cpu,
+                reason(&error)
+            )),
         }
         let before = self.standing.clone();
         self.standing.lost = self.lost;
@@ -358,9 +360,11 @@ impl CpuRing {
         }
         match self.ring.lost_at_end() {
             Ok(lost) => self.lost += lost,
-            Err(error) => desk
-                .notes
-                .push(format!("what CPU {} lost is unknown: {}", self.cpu, reason(&error))),
+            Err(error) => desk.notes.push(format!(
+                "the number of events lost on CPU {} is unknown: {}",
+                self.cpu,
+                reason(&error)
+            )),
         }
         Ok(true)
     }
@@ -472,9 +476,10 @@ impl CpuRing {
         };
         match self.ring.newly_lost(lost) {
             Ok(lost) => self.lost += lost,
-            Err(error) => desk
-                .notes
-                .push(format!("what CPU {cpu} lost is unknown: {}", reason(&error))),
+            Err(error) => desk.notes.push(format!(
+                "the number of events lost on CPU {cpu} is unknown: {}",
+                reason(&error)
+            )),
         }
         if let Some(converted) = converted {
             self.write(converted, desk)?;

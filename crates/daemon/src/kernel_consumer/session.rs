@@ -197,7 +197,7 @@ impl Session {
     fn kernel_with_new_events(&mut self, outbox: &Outbox) -> Option<Arc<Kernel>> {
         match self.kernel()?.again() {
             Ok(kernel) => self.kernel = Ok(Arc::new(kernel)),
-            Err(error) => self.find(format!("cannot read which events the kernel has: {error}"), outbox),
+            Err(error) => self.find(format!("cannot list the kernel's events again: {error}"), outbox),
         }
         self.kernel()
     }

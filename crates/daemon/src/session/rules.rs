@@ -35,7 +35,7 @@ pub struct RuleLimit {
 pub const PATTERNS: RuleLimit = RuleLimit {
     what: "patterns",
     setting: "number of patterns",
-    counted: "where the exclusions of each rule count",
+    counted: "including the exclusions of each rule",
     mend: "use patterns with `*`",
     of_channel: 512,
     of_all: 16 * 512,
@@ -46,7 +46,7 @@ pub const PATTERNS: RuleLimit = RuleLimit {
 pub const TESTS: RuleLimit = RuleLimit {
     what: "comparisons in filters",
     setting: "number of comparisons in filters",
-    counted: "where each rule counts that has the filter",
+    counted: "counted once for each rule with the filter",
     mend: "use a broader filter",
     of_channel: 256,
     of_all: 8 * 256,

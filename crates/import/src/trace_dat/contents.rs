@@ -143,7 +143,7 @@ fn old_buffers(
                 file,
                 offset: buffer.offset,
             },
-            "what it tells of an instance",
+            "its description of an instance",
         );
         let mut own = Options::default();
         let count = options.cpu_count.unwrap_or(count);
@@ -160,7 +160,7 @@ fn old_buffers(
 
 /// Where the pages of a buffer are. `None` where it is text.
 fn old_buffer(from: &mut Bytes<impl Read>, mut count: u32, options: &mut Options) -> Result<Option<Buffer>, Unread> {
-    from.what = "what it tells of its events";
+    from.what = "its description of its events";
     let mut kind: [u8; 10] = from.array()?;
     if &kind == b"options  \0" {
         options.read(from, false)?;
@@ -173,7 +173,7 @@ fn old_buffer(from: &mut Bytes<impl Read>, mut count: u32, options: &mut Options
             options.has_text = true;
             return Ok(None);
         }
-        _ => return Err("it does not tell where its events are".to_owned().into()),
+        _ => return Err("it does not contain the positions of its events".to_owned().into()),
     }
     let mut cpus = Vec::new();
     for cpu in 0..count {

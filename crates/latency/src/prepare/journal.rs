@@ -264,8 +264,12 @@ fn undo(entry: &Entry) -> Result<Undone, String> {
             if threads::started(*thread) != Some(*started) {
                 return Ok(Undone::NotNeeded);
             }
-            threads::allow(*thread, cpus)
-                .map_err(|error| format!("cannot let thread {thread} run where it did: {}", reason(&error)))?;
+            threads::allow(*thread, cpus).map_err(|error| {
+                format!(
+                    "cannot let thread {thread} run on its previous CPUs again: {}",
+                    reason(&error)
+                )
+            })?;
             Ok(Undone::Yes)
         }
     }

@@ -118,7 +118,7 @@ impl Preparation {
             others: online.into_iter().filter(|cpu| !measured.contains(cpu)).collect(),
         };
         if division.others.is_empty() {
-            let all = "no CPU is isolated, and no interrupt moved: all CPUs are measured, and something must be left for everything else; choose fewer with --cpus";
+            let all = "no CPU is isolated and no interrupt is moved, because all CPUs are measured and everything else needs at least one; choose fewer with --cpus";
             self.steps.not_possible.push(all.into());
         } else {
             cpuset::isolate(&mut self.journal, &mut self.steps, root, &division);

@@ -125,7 +125,7 @@ impl Answer for Singles {
 /// Why it did not measure, as a sentence without its end.
 pub(super) fn parse_answer<A: Answer>(line: &str) -> Result<A, String> {
     let answer: Result<Result<A, String>, _> = serde_json::from_str(line);
-    answer.unwrap_or_else(|_| Err("the process of the loop answered what is not understood".into()))
+    answer.unwrap_or_else(|_| Err("cannot parse the answer of the loop's process".into()))
 }
 
 /// Answers a request, and returns when standard input has ended. If that is before the loop has, the answer is what it has measured by then.
@@ -145,9 +145,7 @@ pub fn serve() {
             Measure::Turns => line_of(&turns(request, &has_ended)),
             Measure::Singles(asked) => line_of(&singles(request, asked, &has_ended)),
         },
-        None => line_of(&Err::<(), _>(
-            "the process of the loop was asked what it does not understand",
-        )),
+        None => line_of(&Err::<(), _>("the loop's process cannot parse the request")),
     };
     // Whoever asked may be gone.
     let _ = writeln!(io::stdout(), "{answer}").and_then(|()| io::stdout().flush());

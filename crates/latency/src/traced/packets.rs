@@ -40,7 +40,7 @@ pub(super) fn first_events(trace: &Path) -> Result<BTreeSet<u32>, String> {
                     .visit(&event, Scope::Payload, &mut number)
                     .map_err(|fault| cannot_read(&fault.to_string()))?;
                 let number = number.0.filter(|_| event.class.name.starts_with(PROVIDER));
-                numbers.insert(number.ok_or_else(|| cannot_read("it contains events that are not the loop's"))?);
+                numbers.insert(number.ok_or_else(|| cannot_read("it contains events that do not come from the loop"))?);
             }
         }
     }

@@ -220,7 +220,7 @@ impl<'t> StreamCopy<'t> {
             offset: stream.offset(event),
             why: match self.info.begin {
                 Some(_) => "its time cannot be represented there".into(),
-                None => "its time is relative to theirs, and its packet does not say when it begins".into(),
+                None => "its time is relative to theirs, and its packet has no begin time".into(),
             },
         })
     }
