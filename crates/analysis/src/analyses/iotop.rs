@@ -14,7 +14,7 @@ use crate::report::{Report, Table, Unit, Value, column};
 
 pub(super) static IOTOP: Description = Description {
     name: "iotop",
-    about: "which processes read and wrote the most (by system calls and at devices), and which files and devices were read and written the most",
+    about: "which processes (in system calls and at devices), files and devices had the most bytes read and written",
     tables: &["processes", "files", "devices"],
     needs: super::io::NEEDS,
     begin: |options| {

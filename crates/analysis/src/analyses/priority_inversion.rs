@@ -19,7 +19,7 @@ use crate::report::{Report, Table, Unit, Value, column, counted};
 
 pub(super) static PRIORITY_INVERSION: Description = Description {
     name: "priority-inversion",
-    about: "urgent threads that waited for locks held by less urgent threads, which could not run because other threads had the CPU",
+    about: "urgent threads that waited for a lock whose less urgent holder could not run because of other threads",
     tables: &["inversions"],
     needs: &[
         super::futex::FUTEXES,
