@@ -477,7 +477,7 @@ const scenarios = {
 			await page.mouse.move(box.x + 500, own.y + own.height / 2);
 		};
 		await over(/^eth0 received/);
-		await page.locator(".tip", { hasText: /iB\/s.*packets?, in/ }).waitFor();
+		await page.locator(".tip", { hasText: /iB\/s.*packets? within/ }).waitFor();
 		await over(/^frequency/);
 		await page.locator(".tip", { hasText: /GHz.*from \d.* to / }).waitFor();
 		await shot(page, "counters-tip");
@@ -523,7 +523,7 @@ const scenarios = {
 		for (const tab of await details.locator("[role=tab]").all()) {
 			await tab.click();
 			await details.locator("table, p").first().waitFor();
-			await details.getByText("Looking…").waitFor({ state: "detached" });
+			await details.getByText("Reading the trace…").waitFor({ state: "detached" });
 			assert.equal(await details.locator("[role=alert]").count(), 0, await details.textContent());
 		}
 		await page.keyboard.press("Escape");
