@@ -1046,7 +1046,7 @@ const scenarios = {
 		);
 		assert.ok(all.length > 20, `${all.length}`);
 		await page.keyboard.type("shwo");
-		await palette.getByText("No command has this name.").waitFor();
+		await palette.getByText("No matching commands.").waitFor();
 		await palette.getByRole("combobox").fill("keys and");
 		await page.keyboard.press("Enter");
 		const help = page.getByRole("dialog", { name: "Help" });
@@ -1063,10 +1063,10 @@ const scenarios = {
 		await help.waitFor({ state: "detached" });
 		// The arrows choose another one.
 		await page.keyboard.press("Control+k");
-		await palette.getByRole("combobox").fill("open the page");
+		await palette.getByRole("combobox").fill("open page");
 		await page.keyboard.press("ArrowDown");
 		await page.keyboard.press("ArrowDown");
-		assert.match(await palette.getByRole("option", { selected: true }).textContent(), /^open the page Events/);
+		assert.match(await palette.getByRole("option", { selected: true }).textContent(), /^open the Events page/);
 		await page.keyboard.press("Enter");
 		await page.locator(".events tbody tr").first().waitFor();
 		// What cannot be done on this page is not offered.
