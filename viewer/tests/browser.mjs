@@ -842,7 +842,7 @@ const scenarios = {
 		await page.evaluate(() => document.activeElement.blur());
 		await page.keyboard.press("n");
 		await until("it begins again", () => JSON.stringify(selection(page)) === JSON.stringify(seen[0]));
-		await bar.getByText("from the begin again").waitFor();
+		await bar.getByText("continued from the beginning").waitFor();
 		// A thread on CPUs.
 		await box.fill("python3");
 		await until("the thread is found", async () => /^[\d,]+ found$/.test(await status.textContent()));
