@@ -1015,7 +1015,7 @@ const scenarios = {
 			asked.push(route.request().url());
 			return route.fulfill({ contentType: "text/html", body: site });
 		});
-		await dialog.getByText("a page of another site").waitFor();
+		await dialog.getByText("which is another website").waitFor();
 		assert.deepEqual(asked, []);
 		const [perfetto] = await Promise.all([
 			page.waitForEvent("popup"),
