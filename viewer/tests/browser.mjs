@@ -618,8 +618,8 @@ const scenarios = {
 		// What `piste query` says about a mistake, and what is not allowed.
 		for (const [wrong, said] of [
 			["SELECT nothing FROM syscalls", /there is no column "nothing"/],
-			["SET datafusion.execution.batch_size = 1", /only statements that read are allowed/],
-			["COPY (SELECT 1) TO '/tmp/piste-copied.csv'", /only statements that read are allowed/],
+			["SET datafusion.execution.batch_size = 1", /only statements that read data are allowed/],
+			["COPY (SELECT 1) TO '/tmp/piste-copied.csv'", /only statements that read data are allowed/],
 		]) {
 			await write(editor, wrong);
 			await editor.press("Control+Enter");
