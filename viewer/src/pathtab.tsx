@@ -8,6 +8,9 @@ import { type Column, DataTable } from "./tables";
 import { duration, moment } from "./time";
 import { Waiting } from "./waiting";
 
+const NO_DATA = "There is no data about this thread at the selected time.";
+const NO_THREAD = "Choose a thread to see its critical path: click the name of its lane, or pin the lane (P).";
+
 /** Of the segments, so many are listed. */
 const ROWS_MAX = 200;
 /** So many lanes are pinned at once: more do not fit the screen. */
@@ -18,14 +21,8 @@ const AROUND = 2000;
 export function PathTab(props: Props) {
 	const { recording, lanes, shown, show, path: asked } = props;
 	if (!asked?.asked) {
-		const isLoading = shown.selected !== null;
-		return (
-			<p class="faint">
-				{isLoading
-					? "Loading…"
-					: "Choose a thread to see its critical path: click the name of its lane, or pin the lane (P)."}
-			</p>
-		);
+		if (asked?.problem) return <p role="alert">{asked.problem}</p>;
+		return <p class="faint">{!asked || asked.isLookingUp ? "Loading…" : shown.selected ? NO_DATA : NO_THREAD}</p>;
 	}
 	const { thread, candidates, span } = asked.asked;
 	const { path, problem } = asked;
