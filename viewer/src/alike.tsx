@@ -103,11 +103,12 @@ function Histogram({
 				)}
 				{alike.count.toLocaleString("en-US")} {alike.count === 1 ? "piece" : "pieces"}
 				{alike.lanes > 1 && ` in ${alike.lanes.toLocaleString("en-US")} lanes`}, {duration(alike.total_ns)} in all, mean{" "}
-				{duration(alike.total_ns / alike.count)}.{alike.is_part && " There are too many to count: this is a part."}
+				{duration(alike.total_ns / alike.count)}.
+				{alike.is_part && " Only a part of the pieces was counted because there are too many."}
 			</p>
 			<div
 				role="listbox"
-				aria-label="Durations. Arrow keys choose a bar."
+				aria-label="Durations. Use the arrow keys to choose a bar."
 				aria-activedescendant={chosen === null ? undefined : `bar-${chosen}`}
 				tabIndex={0}
 				onKeyDown={turn}
@@ -123,7 +124,7 @@ function Histogram({
 								id={`bar-${index}`}
 								role="option"
 								aria-selected={index === chosen}
-								aria-label={said(bar) + (isOwn ? ", with the selected one" : "")}
+								aria-label={said(bar) + (isOwn ? ", including the selected piece" : "")}
 								class={`bar ${isOwn ? "own" : ""}`}
 								onClick={() => choose(index)}
 							>
@@ -149,7 +150,7 @@ function Histogram({
 				</svg>
 			</div>
 			{bar ? (
-				<ol class="slowest" aria-live="polite" aria-label={`The slowest of ${said(bar)}`}>
+				<ol class="slowest" aria-live="polite" aria-label={`The slowest pieces from ${said(bar)}`}>
 					<li class="faint">
 						{duration(bar.from_ns)} to {duration(bar.to_ns)}: {bar.count.toLocaleString("en-US")}
 						{bar.count > bar.slowest.length && `, the slowest ${bar.slowest.length}`}
@@ -165,7 +166,7 @@ function Histogram({
 					))}
 				</ol>
 			) : (
-				<p class="faint">Click a bar for its slowest.</p>
+				<p class="faint">Click a bar to list its slowest pieces.</p>
 			)}
 		</>
 	);

@@ -189,8 +189,8 @@ function Comparison(props: Props & { other: number }) {
 			try {
 				const places = await Promise.all([find(recording, first), find(other, second)]);
 				const without = NAMES.filter((_, side) => places[side]!.pinned.length === 0);
-				const missing = without.length === 1 ? `${without[0]}: nothing is called ${aboutOf(change)}.` : null;
-				setRemark(isPart ? "There are too many pieces to look at all: others may be longer." : missing);
+				const missing = without.length === 1 ? `${without[0]}: nothing found for ${aboutOf(change)}.` : null;
+				setRemark(isPart ? "There are too many pieces to examine all of them; others may be longer." : missing);
 				show((now) => placed(places, now, [first.whole, second.whole]));
 				goHome((count) => count + 1);
 			} catch (error) {
@@ -320,13 +320,13 @@ function Comparison(props: Props & { other: number }) {
 				<button
 					type="button"
 					disabled={!canAlign}
-					title="Move the second trace so that the selected pieces, or else the last marks, are at the same place (Y)"
+					title="Shift the second trace so that the selected pieces, or else the last marks, are aligned (Y)"
 					onClick={align}
 				>
 					Align
 				</button>
 				<button type="button" disabled={shown.offset === 0} onClick={() => show({ offset: 0 })}>
-					Align begins
+					Align starts
 				</button>
 			</div>
 			<div class="both">{([0, 1] as const).map(side)}</div>
@@ -355,7 +355,7 @@ function Comparison(props: Props & { other: number }) {
 
 /** How much longer the second of two pieces is. */
 function compared(first: number, second: number): string {
-	if (first === second) return "equally long";
+	if (first === second) return "Both take the same time";
 	const by = `After takes ${duration(Math.abs(second - first))} ${second > first ? "longer" : "less"}`;
 	const ratio = first > 0 ? second / first : 0;
 	const times = ratio >= 10 ? Math.round(ratio).toLocaleString("en-US") : ratio.toPrecision(2);
@@ -377,13 +377,13 @@ function Offset({ offset, shift }: { offset: number; shift: (offset: number) => 
 				shift(ns);
 			}}
 		>
-			<label title="How much later the second trace is shown: -1.5 ms, 0.25 s. Press Enter.">
+			<label title="Time by which the second trace is shown later, such as -1.5 ms or 0.25 s. Press Enter to apply it.">
 				Shift{" "}
 				<input
 					type="text"
 					spellcheck={false}
 					autocomplete="off"
-					aria-label="How much later the second trace is shown"
+					aria-label="Shift of the second trace"
 					aria-invalid={isWrong}
 					value={typed ?? moment(offset, 1)}
 					onInput={(event) => type(event.currentTarget.value)}

@@ -159,7 +159,7 @@ export function columnText(bins: Bins, column: number, meaning: Meaning, columnN
 		} else {
 			const count = bins.amounts[column]!;
 			lines.push(`${measure((total * factor * 1e9) / columnNs, unit)}${perSecond(meaning)}`);
-			lines.push(`${measure(total, unit)} in ${count} ${one}${count === 1 ? "" : "s"}, in ${duration(columnNs)}`);
+			lines.push(`${measure(total, unit)} in ${count} ${one}${count === 1 ? "" : "s"} within ${duration(columnNs)}`);
 		}
 	}
 	if (bins.unknown[column]! > 0) lines.push("events may be missing");

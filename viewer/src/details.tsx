@@ -46,9 +46,9 @@ export function Details(props: Props) {
 
 /** What `by` of a piece is called, where it is not who ended a wait. */
 const BY: Record<string, string> = {
-	device: "Asked by",
-	read: "Asked by",
-	written: "Asked by",
+	device: "Requested by",
+	read: "Requested by",
+	written: "Requested by",
 	received: "Handled by",
 	queued: "Sent by",
 	sent: "Sent by",
@@ -125,7 +125,13 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 							{piece.what && (
 								<>
 									<dt>
-										{lane.kind === "cpu" ? "Thread" : lane.kind === "spans" || lane.kind === "events" ? "Name" : "In"}
+										{state === "interrupted"
+											? "Interrupt"
+											: lane.kind === "cpu"
+												? "Thread"
+												: lane.kind === "spans" || lane.kind === "events"
+													? "Name"
+													: "System call"}
 									</dt>
 									<dd>
 										<Name name={piece.what} lanes={lanes} at={selected.at} show={show} />
@@ -230,19 +236,23 @@ function Name({ name, lanes, at, show }: { name: api.Label; lanes: Lanes; at: nu
 function Wakes({ woken: { wait, searchedUntil }, lanes, show }: { woken: Woken; lanes: Lanes; show: Props["show"] }) {
 	if (!wait)
 		return (
-			<>{searchedUntil === null ? "no thread" : `no thread until ${moment(searchedUntil, 1e3)}; later, unknown`}</>
+			<>
+				{searchedUntil === null
+					? "no thread"
+					: `no thread up to ${moment(searchedUntil, 1e3)}, where the search stopped`}
+			</>
 		);
 	return (
 		<>
 			<button
 				type="button"
 				class="link"
-				title="Show the wait that ends then ( ] )"
+				title="Show the wait that it ends ( ] )"
 				onClick={() => show({ selected: { lane: wait.lane, at: wait.at - 1 } })}
 			>
 				{lanes.name(wait.lane)} ({lanes.get(wait.lane)?.tid})
 			</button>{" "}
-			at {moment(wait.at, 1)}, after it waited for {duration(wait.length)}
+			at {moment(wait.at, 1)}, after a wait of {duration(wait.length)}
 		</>
 	);
 }
@@ -282,7 +292,7 @@ function CpuTime({ recording, lanes, shown, piece }: Props & { piece: api.Named 
 const TABS = [
 	["states", "States by thread", "kernel"],
 	["numbers", "Numbers", "kernel"],
-	["cputop", "CPUs by thread", "kernel"],
+	["cputop", "CPU time by thread", "kernel"],
 	["schedstats", "Waits for a CPU", "kernel"],
 	["blocked", "Blocked", "kernel"],
 	["syscallstats", "System calls", "kernel"],
@@ -399,7 +409,7 @@ function Range(props: Props & { range: Span }) {
 			{problem && <p role="alert">{problem}</p>}
 			{!answer && !problem && !isOwn && (
 				<p>
-					<Waiting path={`${recording}/analysis/${tab}`}>Looking…</Waiting>
+					<Waiting path={`${recording}/analysis/${tab}`}>Reading the trace…</Waiting>
 				</p>
 			)}
 			{answer && <AnalysisView key={tab} analysis={answer} of="range" most={ROWS_MAX} />}

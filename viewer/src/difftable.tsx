@@ -64,13 +64,13 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, shown, 
 			number("Before", ({ before }) => before),
 			number("After", ({ after }) => after),
 			{
-				heading: "What",
+				heading: "Measure",
 				isNumber: false,
 				key: ({ measure }) => measureName(measure),
 				cell: ({ measure }) => measureName(measure),
 			},
 			{
-				heading: "Of",
+				heading: "Name",
 				isNumber: false,
 				key: aboutOf,
 				title: aboutOf,
@@ -93,7 +93,7 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, shown, 
 					),
 			},
 			{
-				heading: "In",
+				heading: "Analysis",
 				isNumber: false,
 				key: ({ analysis, table }) => `${analysis} ${table}`,
 				cell: ({ analysis, table }) => (
@@ -115,7 +115,7 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, shown, 
 			<div class="bar">
 				<h2>Differences</h2>
 				<select aria-label="Analysis" value={name} onChange={(event) => show({ analysis: event.currentTarget.value })}>
-					<option value="">The largest of all analyses</option>
+					<option value="">The largest changes of all analyses</option>
 					{ANALYSES.map(([one, title]) => (
 						<option key={one} value={one}>
 							{title}

@@ -108,7 +108,7 @@ export function EventsPage({ recording, origin, whole, lanes, shown, show }: Pag
 					) : !page && !problem ? (
 						<Waiting path={`${recording}/events`}>Reading events…</Waiting>
 					) : first && last ? (
-						`${events.length.toLocaleString("en-US")} events, ${moment(ns(first.time_ns), 1)} to ${moment(ns(last.time_ns), 1)}${next === null ? "; the last of them" : ""}`
+						`${events.length.toLocaleString("en-US")} ${events.length === 1 ? "event" : "events"}, ${moment(ns(first.time_ns), 1)} to ${moment(ns(last.time_ns), 1)}${next === null ? "; no later events" : ""}`
 					) : (
 						""
 					)}
@@ -125,9 +125,9 @@ export function EventsPage({ recording, origin, whole, lanes, shown, show }: Pag
 						{note}
 					</p>
 				))}
-				{page?.left_out && <p role="alert">More events have this time than a page can show.</p>}
+				{page?.left_out && <p role="alert">More events happened at this time than a page can show.</p>}
 				{page && events.length === 0 && (
-					<p>No event {where ? "in this range satisfies the filter" : "is in this range"}.</p>
+					<p>{where ? "No events in this range satisfy the filter." : "There are no events in this range."}</p>
 				)}
 				{(problem || (page && events.length === 0)) && where && (
 					<p class="faint">

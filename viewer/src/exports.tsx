@@ -105,9 +105,8 @@ export function Exports({ recording, origin, whole, painter, scene, close }: Pro
 			</p>
 			<h3>Perfetto</h3>
 			<p>
-				Opens ui.perfetto.dev, a page of another site, in a new window, and sends it the events of {what}. The data goes
-				to that page in your browser; what happens to it there is up to the page. Nothing is sent until you press the
-				button.
+				Opens ui.perfetto.dev, which is another website, in a new window and passes the events of {what} to that page in
+				your browser. Piste does not control what the page does with them. Nothing is sent until you press the button.
 			</p>
 			<p class="buttons">
 				<button type="button" disabled={isBusy} onClick={perfetto}>

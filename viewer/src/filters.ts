@@ -20,9 +20,9 @@ export interface Names {
 /** What every event has. */
 const COMMON: readonly (readonly [name: string, what: string])[] = [
 	["name", "the event's name"],
-	["$comm", "name of the thread"],
-	["$tid", "thread"],
-	["$pid", "process"],
+	["$comm", "thread name"],
+	["$tid", "thread ID"],
+	["$pid", "process ID"],
 	["$cpu", "CPU"],
 	["$time", "ns since 1970"],
 ];

@@ -245,7 +245,7 @@ export function linesOf({ kind, frames }: Graph, index: number, enlarged: number
 	const lines = [`${costText(kind, total)}, ${shareText(total, whole)} of all`];
 	if (enlarged !== 0 && index !== 0 && frames[enlarged]!.total >= total)
 		lines.push(`${shareText(total, frames[enlarged]!.total)} of ${frames[enlarged]!.name}`);
-	if (index !== 0 && !isRest) lines.push(`in itself ${costText(kind, own)}`);
+	if (index !== 0 && !isRest) lines.push(`${costText(kind, own)} in the function itself`);
 	const words = KINDS[kind].times;
 	if (words && times) lines.push(`${times.toLocaleString("en-US")} ${words[times === 1 ? 0 : 1]}`);
 	return lines;

@@ -85,7 +85,7 @@ export function FlameTab(props: Props & { range: Span }) {
 		<div class={`flame ${problem === undefined ? "drawn" : ""}`} aria-busy={!isAnswered}>
 			<div class="buttons">
 				{kinds.length > 0 && (
-					<div role="tablist" class="tabs" aria-label="What is summed up">
+					<div role="tablist" class="tabs" aria-label="Kind of call paths">
 						{kinds.map((one) => (
 							<button
 								key={one}
@@ -101,7 +101,7 @@ export function FlameTab(props: Props & { range: Span }) {
 				)}
 				<select
 					aria-label="Thread"
-					title="To choose a thread, select its lane or pin it (P)"
+					title="To add a thread to this list, select its lane or pin it (P)"
 					value={thread?.id ?? ""}
 					onChange={({ currentTarget: { value } }) => show({ flameOf: value === "" ? null : Number(value) })}
 				>
@@ -112,10 +112,10 @@ export function FlameTab(props: Props & { range: Span }) {
 						</option>
 					))}
 				</select>
-				<button type="button" disabled={before.length === 0} title="Backspace, in the graph" onClick={back}>
+				<button type="button" disabled={before.length === 0} title="Go back (Backspace in the graph)" onClick={back}>
 					Back
 				</button>
-				<button type="button" disabled={enlarged === 0} title="Esc, in the graph" onClick={reset}>
+				<button type="button" disabled={enlarged === 0} title="Show the whole graph (Esc in the graph)" onClick={reset}>
 					Reset
 				</button>
 				<input
@@ -151,7 +151,7 @@ export function FlameTab(props: Props & { range: Span }) {
 }
 
 function foundText({ kind, frames }: Graph, { frames: found, total }: Matches): string {
-	if (found.size === 0) return "no function has this name";
+	if (found.size === 0) return "no matching functions";
 	const count = `${found.size.toLocaleString("en-US")} ${found.size === 1 ? "frame" : "frames"}`;
 	return `${count}, ${costText(kind, total)}, ${shareText(total, frames[0]!.total)} of all`;
 }
@@ -220,7 +220,7 @@ function Frames({ graph, enlarged, matches, canBack, enlarge, back, reset }: Fra
 			<div
 				ref={place}
 				role="tree"
-				aria-label="Flame graph. Arrow keys choose a frame, Enter enlarges it, Backspace goes back."
+				aria-label="Flame graph. Use the arrow keys to choose a frame, Enter to enlarge it, and Backspace to go back."
 				aria-activedescendant={`frame-${at}`}
 				tabIndex={0}
 				onKeyDown={press}
@@ -301,7 +301,9 @@ function LeftOut({ graph, layout }: { graph: Graph; layout: Layout }) {
 	const said = [
 		"Click a frame to enlarge it",
 		...(graph.isCut
-			? [`Only the ${listed.toLocaleString("en-US")} most expensive call paths are listed; the others are hatched`]
+			? [
+					`Only the ${listed.toLocaleString("en-US")} most expensive call paths are shown; the cost of the others is hatched`,
+				]
 			: []),
 		...counted(layout.narrow, "frame is too narrow to be drawn", "frames are too narrow to be drawn"),
 		...counted(layout.deep, "frame is too deep to be drawn", "frames are too deep to be drawn"),

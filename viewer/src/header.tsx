@@ -110,7 +110,7 @@ export function Header(props: Props) {
 					}}
 				/>
 			)}
-			<button type="button" onClick={turnTheme} title="Dark or light">
+			<button type="button" onClick={turnTheme} title="Switch between dark and light">
 				{theme.name === "dark" ? "Light" : "Dark"}
 			</button>
 			{lanes && (

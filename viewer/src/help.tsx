@@ -6,7 +6,7 @@ import { ICON_NAMES, ICON_SIZE, ICONS } from "./icons";
 
 const GESTURES = [
 	["Shift and drag", "select a range"],
-	["Shift and wheel", "scroll the lanes (also the wheel over their names)"],
+	["Shift and wheel", "scroll the lanes (or use the wheel over their names)"],
 	["Back (browser)", "undo a move"],
 ] as const;
 const KEYS = COMMANDS.filter(({ keys }) => keys.length > 0).map(
@@ -35,7 +35,9 @@ export function Help({ theme, close }: { theme: Theme; close: () => void }) {
 				</tbody>
 			</table>
 			<h2>Colours</h2>
-			<p class="faint">CPUs and system calls have the colour of the thread or call; it is the same in every trace.</p>
+			<p class="faint">
+				On CPU and system call lanes, each thread or call has its own colour, which is the same in every trace.
+			</p>
 			<ul class="legend">
 				{CLASSES.filter((name) => name !== "other" && name !== "value").map((name) => (
 					<li key={name}>
@@ -48,7 +50,7 @@ export function Help({ theme, close }: { theme: Theme; close: () => void }) {
 				))}
 			</ul>
 			<h2>Icons</h2>
-			<p class="faint">Control flow (V) shows with icons what a thread begins to do, where there is room for them.</p>
+			<p class="faint">Where there is room, control flow (V) shows icons for what a thread begins to do.</p>
 			<ul class="legend">
 				{ICON_NAMES.map((name) => (
 					<li key={name}>

@@ -101,7 +101,7 @@ export function GroupHeading({ row, top, length, act }: HeadingProps) {
 		const share = (cpuNs / length) * 100;
 		const rounded = share < 0.1 ? "<0.1" : share.toFixed(share >= 9.95 ? 0 : 1);
 		const busy = cpuNs === 0 ? "" : `${rounded} %`;
-		const about = `${title} ${note}: ${count} ${count === 1 ? "lane" : "lanes"}${busy && `, on CPUs for ${busy} of the recording`}`;
+		const about = `${title} ${note}: ${count} ${count === 1 ? "lane" : "lanes"}${busy && `, CPU time ${busy} of the recording`}`;
 		return (
 			<li ref={place} data-level={level} class="heading">
 				<button type="button" class="title" aria-expanded={!isClosed} onClick={() => act("turn", key)} title={about}>

@@ -64,7 +64,7 @@ export function useNotes(recording: number, origin: bigint, isOpen: boolean): No
 	const notes = useMemo(() => (answer?.notes ?? []).map((note) => ofFile(note, origin)), [answer, origin]);
 	const save = useCallback(
 		async (change: (notes: readonly Note[]) => Note[]) => {
-			if (!answer) return problem ?? "The notes are not there yet.";
+			if (!answer) return problem ?? "The notes have not been loaded yet.";
 			try {
 				const changed = change(notes).sort((one, other) => one.begin - other.begin);
 				const wanted = changed.map((note) => toFile(note, origin));

@@ -98,7 +98,7 @@ export function Overview(props: Props) {
 			<canvas
 				ref={canvas}
 				role="img"
-				aria-label={lanes.hasKernel ? "How busy the CPUs were" : "When programs recorded something"}
+				aria-label={lanes.hasKernel ? "How busy the CPUs were" : "When programs recorded events"}
 				onPointerDown={jump}
 				onPointerMove={jump}
 			/>

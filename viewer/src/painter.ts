@@ -63,7 +63,7 @@ export class Painter {
 	) {
 		spare = null;
 		// A fault of ours: an old picture must not look like one of what is there.
-		this.worker.addEventListener("error", ({ message }) => failed(`the picture cannot be drawn: ${message}`));
+		this.worker.addEventListener("error", ({ message }) => failed(`cannot draw the timeline: ${message}`));
 		this.worker.addEventListener("message", ({ data }: MessageEvent<Answer>) => {
 			if (data.failed !== undefined) failed(data.failed);
 			if (data.hasMore) this.more();
@@ -80,7 +80,7 @@ export class Painter {
 		if (!known) {
 			if (!("transferControlToOffscreen" in element)) {
 				this.close();
-				this.failed("This browser cannot draw timelines: Chrome 80, Firefox 114, Safari 16.4 and later ones can.");
+				this.failed("This browser cannot draw timelines. Use Chrome 80, Firefox 114, Safari 16.4 or a later version.");
 				return;
 			}
 			const canvas = element.transferControlToOffscreen();

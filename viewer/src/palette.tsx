@@ -62,7 +62,7 @@ export function Palette({ close }: { close: () => void }) {
 					</button>
 				))}
 			</div>
-			{found.length === 0 && <p class="faint">No command has this name.</p>}
+			{found.length === 0 && <p class="faint">No matching commands.</p>}
 		</dialog>
 	);
 }

@@ -140,7 +140,9 @@ export interface Asked {
 
 /** What the tab and the picture need. */
 export interface PathShown {
+	/** Null while the selected piece is looked up, and where no thread or no part of time is chosen. */
 	asked: Asked | null;
+	isLookingUp: boolean;
 	path: Path | null;
 	problem: string | null;
 }
@@ -156,7 +158,7 @@ export function candidates(shown: Shown, lanes: Lanes): number[] {
 export function usePath(recording: number, origin: bigint, lanes: Lanes | null, shown: Shown): PathShown | null {
 	const isOpen = shown.page === "timeline" && shown.tab === PATH_TAB && lanes?.hasKernel === true;
 	const { selected, range } = shown;
-	const { answer: piece } = useAnswer(
+	const { answer: piece, problem: notFound } = useAnswer(
 		isOpen && selected ? [recording, origin, selected] : null,
 		async (signal): Promise<Span | null> => {
 			const at = origin + BigInt(Math.round(selected!.at));
@@ -174,6 +176,7 @@ export function usePath(recording: number, origin: bigint, lanes: Lanes | null, 
 	const tid = asked ? (lanes?.get(asked.thread)?.tid ?? null) : null;
 	// Who comes back to a thread need not wait again.
 	const kept = useRef(new Map<string, unknown>());
+	const isLookingUp = isOpen && selected !== null && piece === undefined && !notFound;
 	const { answer, problem } = useAnswer(
 		asked && tid !== null ? [recording, tid, asked.span.begin, asked.span.end] : null,
 		(signal) => {
@@ -186,8 +189,8 @@ export function usePath(recording: number, origin: bigint, lanes: Lanes | null, 
 	return useMemo(() => {
 		if (!isOpen || !lanes) return null;
 		const path = answer === undefined ? null : pathOf(answer, lanes, origin, SEGMENTS_MAX);
-		return { asked, path, problem: problem ?? null };
-	}, [isOpen, lanes, origin, asked, answer, problem]);
+		return { asked, isLookingUp, path, problem: notFound ?? problem ?? null };
+	}, [isOpen, lanes, origin, asked, isLookingUp, answer, notFound, problem]);
 }
 
 /** Pixels (CSS) from one connector to the next, at least. */

@@ -8,6 +8,9 @@ import { type Column, DataTable } from "./tables";
 import { duration, moment } from "./time";
 import { Waiting } from "./waiting";
 
+const NO_DATA = "There is no data about this thread at the selected time.";
+const NO_THREAD = "Choose a thread to see its critical path: click the name of its lane, or pin the lane (P).";
+
 /** Of the segments, so many are listed. */
 const ROWS_MAX = 200;
 /** So many lanes are pinned at once: more do not fit the screen. */
@@ -18,14 +21,8 @@ const AROUND = 2000;
 export function PathTab(props: Props) {
 	const { recording, lanes, shown, show, path: asked } = props;
 	if (!asked?.asked) {
-		const isLoading = shown.selected !== null;
-		return (
-			<p class="faint">
-				{isLoading
-					? "Looking…"
-					: "The critical path is that of a thread: click the name of a thread’s lane, or pin it (P)."}
-			</p>
-		);
+		if (asked?.problem) return <p role="alert">{asked.problem}</p>;
+		return <p class="faint">{!asked || asked.isLookingUp ? "Loading…" : shown.selected ? NO_DATA : NO_THREAD}</p>;
 	}
 	const { thread, candidates, span } = asked.asked;
 	const { path, problem } = asked;
@@ -113,14 +110,14 @@ function Found({ whole, shown, show, seen, path }: Omit<Props, "path"> & { path:
 		() => [...path.segments].sort((one, other) => other.end - other.begin - (one.end - one.begin)),
 		[path],
 	);
-	if (path.segments.length === 0) return <p>The trace shows nothing of this thread then.</p>;
+	if (path.segments.length === 0) return <p>The trace contains nothing about this thread in this period.</p>;
 	const hidden = path.threads.filter(({ lane }) => lane !== null && !seen.includes(lane));
 	const isCut = path.cutAt !== null;
 	return (
 		<>
 			{hidden.length > 0 && (
 				<p class="hidden-threads">
-					Not in the picture:{" "}
+					Not visible:{" "}
 					{hidden
 						.slice(0, 5)
 						.map(({ comm, tid }) => `${comm} (${tid})`)
@@ -139,8 +136,8 @@ function Found({ whole, shown, show, seen, path }: Omit<Props, "path"> & { path:
 			)}
 			{isCut && (
 				<p>
-					The path has more than {SEGMENTS_MAX.toLocaleString("en-US")} segments: it is drawn and listed up to{" "}
-					{moment(path.cutAt!, 1e3)}. The sums are of all of it.{" "}
+					The path has more than {SEGMENTS_MAX.toLocaleString("en-US")} segments. It is drawn and listed only up to{" "}
+					{moment(path.cutAt!, 1e3)}; the sums cover the whole path.{" "}
 					{shown.range && !shown.selected && (
 						<button type="button" onClick={() => show({ range: { begin: path.cutAt!, end: shown.range!.end } })}>
 							Select the rest
@@ -160,7 +157,7 @@ function Found({ whole, shown, show, seen, path }: Omit<Props, "path"> & { path:
 						Segments
 						{byLength.length > ROWS_MAX && (
 							<small>
-								, {ROWS_MAX} of {byLength.length.toLocaleString("en-US")}
+								, the {ROWS_MAX} longest of {byLength.length.toLocaleString("en-US")}
 							</small>
 						)}
 					</>

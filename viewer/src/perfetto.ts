@@ -41,8 +41,8 @@ function isReady(perfetto: Window, signal: AbortSignal): Promise<void> {
 		};
 		const ask = () => {
 			if (signal.aborted) stop("cancelled");
-			else if (perfetto.closed) stop("the window of Perfetto was closed");
-			else if (performance.now() > end) stop(`${SITE} does not answer`);
+			else if (perfetto.closed) stop("the Perfetto window was closed");
+			else if (performance.now() > end) stop(`${SITE} is not responding`);
 			// To whatever is there: the page may not have been loaded yet. It says nothing.
 			else perfetto.postMessage("PING", "*");
 		};

@@ -83,7 +83,7 @@ export function Plot({ answer, origin, whole, shown, show, theme, opener }: Prop
 								{name}
 							</option>
 						))}
-						<option value={ROW_NUMBER}>number of the row</option>
+						<option value={ROW_NUMBER}>row number</option>
 					</select>
 					<output>{place}</output>
 				</label>
@@ -117,14 +117,16 @@ export function Plot({ answer, origin, whole, shown, show, theme, opener }: Prop
 				})}
 			</div>
 			{series.length === 0 ? (
-				<p class="faint">All columns of numbers are on the x axis. Choose another column for it.</p>
+				<p class="faint">The only column of numbers is on the x axis. Choose another column for the x axis.</p>
 			) : (
 				<Area {...{ chosen, points, colours, theme, at, setAt }} open={x?.kind === "time" ? open : null} />
 			)}
 			{points.leftOut > 0 && (
 				<p class="faint">
-					{points.leftOut === 1 ? "One row is" : `${points.leftOut} rows are`} not drawn: there is nothing in column{" "}
-					{x?.name}.
+					{points.leftOut === 1
+						? "One row is not drawn because it has"
+						: `${points.leftOut} rows are not drawn because they have`}{" "}
+					no value in column {x?.name}.
 				</p>
 			)}
 		</div>
@@ -259,7 +261,7 @@ function Area({ chosen, points, colours, theme, at, setAt, open }: AreaProps) {
 				ref={place}
 				role="slider"
 				tabIndex={0}
-				aria-label={`Plot of ${names} over ${x?.name ?? "the number of the row"}, ${count}. Arrow keys move the cursor${open ? ", Enter opens the timeline" : ""}.`}
+				aria-label={`Plot of ${names} over ${x?.name ?? "the row number"}, ${count}. Arrow keys move the cursor${open ? ", Enter opens the timeline" : ""}.`}
 				aria-valuemin={1}
 				aria-valuemax={points.x.length}
 				aria-valuenow={(at ?? 0) + 1}
@@ -371,7 +373,7 @@ function optionsOf(
 		axes: [
 			{
 				...axis,
-				label: x ? shortened(x.name, LABEL_MAX) : "number of the row",
+				label: x ? shortened(x.name, LABEL_MAX) : "row number",
 				...(points.texts ? textAxis(points.texts) : numberAxis(x, points)),
 			},
 			...scales.map((key, index): uPlot.Axis => {

@@ -68,7 +68,7 @@ export const EXAMPLES: readonly (readonly [title: string, sql: string])[] = [
 		"SELECT comm, cause, syscall, count(*) AS waits, sum(duration_ns) AS total_ns\nFROM thread_states\nWHERE state = 'blocked'\nGROUP BY comm, cause, syscall ORDER BY total_ns DESC LIMIT 100",
 	],
 	[
-		"The longest waits for a CPU, and who had it",
+		"The longest waits for a CPU, and which thread had it",
 		"SELECT begin_ns, duration_ns, comm, tid, why, by_comm, by_tid, by_ns\nFROM cpu_waits\nORDER BY duration_ns DESC LIMIT 100",
 	],
 	[

@@ -176,7 +176,7 @@ export function SearchBar({ recording, origin, whole, lanes, shown, show, grown,
 			// Around the end of the recording.
 			found ??= await look({ at: direction === "next" ? begin - 1 : end, lane: null });
 			if (signal.aborted) return;
-			setMoved(!found ? "" : isAround ? `from the ${direction === "next" ? "begin" : "end"} again` : "");
+			setMoved(!found ? "" : isAround ? `continued from the ${direction === "next" ? "beginning" : "end"}` : "");
 			if (found) show(revealed(found.lane, found.at, shown, whole, lanes));
 		} catch (error) {
 			if (!signal.aborted) setProblem((error as Error).message);
@@ -258,7 +258,7 @@ export function SearchBar({ recording, origin, whole, lanes, shown, show, grown,
 				</span>
 			)}
 			<span class="room" />
-			<button type="button" aria-label="Close the search" title="Close (Esc)" onClick={close}>
+			<button type="button" aria-label="Close search" title="Close (Esc)" onClick={close}>
 				×
 			</button>
 		</search>

@@ -121,7 +121,7 @@ export function Side({ tables, problem, history, insert, start, clear }: Props) 
 					/>
 					{problem && <p role="alert">{problem}</p>}
 					{!tables && !problem && <p class="faint">Reading the tables…</p>}
-					{found?.length === 0 && <p class="faint">No table or column has this name.</p>}
+					{found?.length === 0 && <p class="faint">No matching tables or columns.</p>}
 					{list(
 						"Computed from the events",
 						found?.filter(({ name }) => COMPUTED.includes(name)),

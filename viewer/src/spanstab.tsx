@@ -45,7 +45,7 @@ export function SpansTab(props: Props & { range: Span }) {
 						<button
 							type="button"
 							class="link"
-							title="Show it in the timeline"
+							title="Show in the timeline"
 							aria-label={`${duration(row.max_ns)}: show the slowest ${row.name} in the timeline`}
 							onClick={() => open(row)}
 						>
@@ -54,23 +54,24 @@ export function SpansTab(props: Props & { range: Span }) {
 					),
 			},
 			number("threads", (row) => row.threads, counted),
-			number("reach beyond", (row) => row.beyond, counted),
+			number("beyond range", (row) => row.beyond, counted),
 			number("incomplete", (row) => row.incomplete, counted),
 		];
 	}, [origin, whole, lanes, shown, show]);
 	if (problem !== undefined) return <p role="alert">{problem}</p>;
 	if (!spans) return <p class="faint">Counting…</p>;
-	if (spans.spans.length === 0) return <p>There is no span in this range.</p>;
+	if (spans.spans.length === 0) return <p>There are no spans in this range.</p>;
 	return (
 		<>
 			<DataTable columns={columns} rows={spans.spans} caption="Spans by name" most={spans.spans.length} />
 			<p class="faint">
-				Times are of spans that begin and end in the range; those that reach beyond it, and those of which the trace has
-				no begin or no end, are only counted. The median and the 99th percentile are accurate to 1 %.
+				The times cover only spans that begin and end in the range. Spans that reach beyond it, and spans whose
+				beginning or end is missing in the trace, are only counted. The median and the 99th percentile are accurate to
+				within 1 %.
 				{spans.left_out > 0 &&
-					` ${counted(spans.left_out)} spans with other names are left out: there are too many names.`}
+					` ${counted(spans.left_out)} spans with other names are left out because there are too many names.`}
 				{spans.has_losses && " Events may be missing in this range: hatched parts of the lanes show where."}
-				{spans.is_part && " There are too many spans to count: this is a part. Select a shorter range."}
+				{spans.is_part && " Only a part of the spans was counted because there are too many. Select a shorter range."}
 			</p>
 		</>
 	);

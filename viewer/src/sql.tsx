@@ -121,14 +121,14 @@ export function SqlPage(props: PageProps & { theme: Theme }) {
 						</button>
 					) : (
 						<button type="button" class="main" disabled={!typed.trim()} onClick={() => start(typed)}>
-							Run <kbd>Ctrl Enter</kbd>
+							Run <kbd>Ctrl-Enter</kbd>
 						</button>
 					)}
 					<span class="faint" role="status">
 						{isRunning ? <Running key={run.sql} recording={recording} /> : run && <Outcome run={run} />}
 					</span>
 					{run?.answer && run.answer.columns.length > 0 && (
-						<div role="tablist" class="tabs" aria-label="Result as">
+						<div role="tablist" class="tabs" aria-label="Show the result as">
 							{RESULTS.map((one) => (
 								<button
 									key={one}
@@ -234,7 +234,7 @@ function Result({ answer, ...page }: PageProps & { answer: api.Rows; theme: Them
 			}),
 		[answer, opener],
 	);
-	if (columns.length === 0) return <p class="faint">The statement has no rows.</p>;
+	if (columns.length === 0) return <p class="faint">The statement returned no rows.</p>;
 	if (shown.result === "plot") return <Plot {...page} answer={answer} opener={opener} />;
 	return <DataTable columns={columns} rows={answer.rows} most={ROWS_MAX} />;
 }

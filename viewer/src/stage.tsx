@@ -438,7 +438,7 @@ export function Stage(props: Props) {
 									, {unknown} unknown
 								</span>
 							)}
-							{lanes.leftOut > 0 && `, ${lanes.leftOut} idle ones left out`}
+							{lanes.leftOut > 0 && `, ${lanes.leftOut} less busy ones left out`}
 						</span>
 						{menu}
 					</div>

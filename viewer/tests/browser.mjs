@@ -477,7 +477,7 @@ const scenarios = {
 			await page.mouse.move(box.x + 500, own.y + own.height / 2);
 		};
 		await over(/^eth0 received/);
-		await page.locator(".tip", { hasText: /iB\/s.*packets?, in/ }).waitFor();
+		await page.locator(".tip", { hasText: /iB\/s.*packets? within/ }).waitFor();
 		await over(/^frequency/);
 		await page.locator(".tip", { hasText: /GHz.*from \d.* to / }).waitFor();
 		await shot(page, "counters-tip");
@@ -523,7 +523,7 @@ const scenarios = {
 		for (const tab of await details.locator("[role=tab]").all()) {
 			await tab.click();
 			await details.locator("table, p").first().waitFor();
-			await details.getByText("Looking…").waitFor({ state: "detached" });
+			await details.getByText("Reading the trace…").waitFor({ state: "detached" });
 			assert.equal(await details.locator("[role=alert]").count(), 0, await details.textContent());
 		}
 		await page.keyboard.press("Escape");
@@ -618,8 +618,8 @@ const scenarios = {
 		// What `piste query` says about a mistake, and what is not allowed.
 		for (const [wrong, said] of [
 			["SELECT nothing FROM syscalls", /there is no column "nothing"/],
-			["SET datafusion.execution.batch_size = 1", /only statements that read are allowed/],
-			["COPY (SELECT 1) TO '/tmp/piste-copied.csv'", /only statements that read are allowed/],
+			["SET datafusion.execution.batch_size = 1", /only statements that read data are allowed/],
+			["COPY (SELECT 1) TO '/tmp/piste-copied.csv'", /only statements that read data are allowed/],
 		]) {
 			await write(editor, wrong);
 			await editor.press("Control+Enter");
@@ -842,7 +842,7 @@ const scenarios = {
 		await page.evaluate(() => document.activeElement.blur());
 		await page.keyboard.press("n");
 		await until("it begins again", () => JSON.stringify(selection(page)) === JSON.stringify(seen[0]));
-		await bar.getByText("from the begin again").waitFor();
+		await bar.getByText("continued from the beginning").waitFor();
 		// A thread on CPUs.
 		await box.fill("python3");
 		await until("the thread is found", async () => /^[\d,]+ found$/.test(await status.textContent()));
@@ -1015,7 +1015,7 @@ const scenarios = {
 			asked.push(route.request().url());
 			return route.fulfill({ contentType: "text/html", body: site });
 		});
-		await dialog.getByText("a page of another site").waitFor();
+		await dialog.getByText("which is another website").waitFor();
 		assert.deepEqual(asked, []);
 		const [perfetto] = await Promise.all([
 			page.waitForEvent("popup"),
@@ -1046,7 +1046,7 @@ const scenarios = {
 		);
 		assert.ok(all.length > 20, `${all.length}`);
 		await page.keyboard.type("shwo");
-		await palette.getByText("No command has this name.").waitFor();
+		await palette.getByText("No matching commands.").waitFor();
 		await palette.getByRole("combobox").fill("keys and");
 		await page.keyboard.press("Enter");
 		const help = page.getByRole("dialog", { name: "Help" });
@@ -1063,10 +1063,10 @@ const scenarios = {
 		await help.waitFor({ state: "detached" });
 		// The arrows choose another one.
 		await page.keyboard.press("Control+k");
-		await palette.getByRole("combobox").fill("open the page");
+		await palette.getByRole("combobox").fill("open page");
 		await page.keyboard.press("ArrowDown");
 		await page.keyboard.press("ArrowDown");
-		assert.match(await palette.getByRole("option", { selected: true }).textContent(), /^open the page Events/);
+		assert.match(await palette.getByRole("option", { selected: true }).textContent(), /^open the Events page/);
 		await page.keyboard.press("Enter");
 		await page.locator(".events tbody tr").first().waitFor();
 		// What cannot be done on this page is not offered.

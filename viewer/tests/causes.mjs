@@ -88,9 +88,9 @@ export const causes = {
 		await table("By cause").waitFor();
 		assert.deepEqual(await cells(table("By cause")), byCause);
 		// Lanes that the filter hides are named, and pinned.
-		await details.getByText(/^Not in the picture: .*waker/).waitFor();
+		await details.getByText(/^Not visible: .*waker/).waitFor();
 		await details.getByRole("button", { name: "Pin the threads of the path" }).click();
-		await details.getByText("Not in the picture").waitFor({ state: "detached" });
+		await details.getByText("Not visible:").waitFor({ state: "detached" });
 		await until("the path is drawn", isDrawn);
 		await shot(page, "path");
 		for (const { tid, total_ns } of threads) {
@@ -145,7 +145,7 @@ export const causes = {
 		await details.getByText("depended on").waitFor();
 		await page.goto("about:blank");
 		await timeline(page, `&range=${begin},${end}&tab=path`);
-		await details.getByText("The critical path is that of a thread").waitFor();
+		await details.getByText("Choose a thread to see its critical path").waitFor();
 	},
 
 	// Along an arrow and back.

@@ -146,12 +146,12 @@ export const compare = {
 		await until("it is the same", async () => JSON.stringify(await state(other)) === JSON.stringify(await state(page)));
 		await other.close();
 		// By hand, and back to both begins.
-		const shift = page.getByLabel("How much later the second trace is shown");
+		const shift = page.getByLabel("Shift of the second trace");
 		await shift.fill("-2 ms");
 		await shift.press("Enter");
 		await until("it is shifted", () => numbers(page, "offset")[0] === -2_000_000);
 		assert.equal(await shift.inputValue(), "-0.002000000 s");
-		await page.getByRole("button", { name: "Align begins" }).click();
+		await page.getByRole("button", { name: "Align starts" }).click();
 		await until("nothing is shifted", () => numbers(page, "offset").length === 0);
 		// Marks, one in each, where the pointer is.
 		await page.keyboard.press("Escape");
@@ -183,14 +183,14 @@ export const compare = {
 				return [...found].sort();
 			});
 		};
-		await page.getByRole("button", { name: "Align begins" }).click();
+		await page.getByRole("button", { name: "Align starts" }).click();
 		await until("the begins are aligned", () => numbers(page, "offset").length === 0);
 		await page.keyboard.press("f");
 		await until("the shorter one ends", async () => (await end(before)).join() === "176 180 186,255 255 255");
 
 		// Exchanged, what got slower got faster.
 		await page.getByRole("button", { name: "Exchange the two traces" }).click();
-		await table.getByLabel("Analysis").selectOption({ label: "The largest of all analyses" });
+		await table.getByLabel("Analysis").selectOption({ label: "The largest changes of all analyses" });
 		await sleeps.waitFor();
 		const [by] = await sleeps.locator("td").allInnerTexts();
 		assert.ok(nsOf(by) < 0, by);

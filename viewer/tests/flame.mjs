@@ -87,7 +87,7 @@ export const flames = {
 		const tip = page.locator(".tip");
 		await tip.getByText(`, ${share(branch.total, all)} of all`).waitFor();
 		await tip.getByText(branch.calls === 1 ? "1 call" : `${branch.calls} calls`).waitFor();
-		await tip.getByText("in itself").waitFor();
+		await tip.getByText("in the function itself").waitFor();
 		await shot(page, "flame-tip");
 		// A click enlarges, Back undoes it.
 		const width = (name) =>
@@ -140,7 +140,7 @@ export const flames = {
 		assert.ok((await graph.locator(".match").count()) > 0);
 		await shot(page, "flame-search");
 		await details.getByLabel("Highlight functions").fill("nothing like this");
-		await details.getByText("no function has this name").waitFor();
+		await details.getByText("no matching functions").waitFor();
 		assert.equal(await graph.locator(".match").count(), 0);
 		// The same link shows the same; in the dark, too.
 		const before = (await frames(graph)).map(({ label, fill }) => `${label} ${fill}`);

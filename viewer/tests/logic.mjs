@@ -680,7 +680,12 @@ test("frames lie below their callers, as wide as they cost", () => {
 	assert.deepEqual(places(b), ["all 0 0 300", "a 1 0 300", "b 2 0 300", "leaf 3 0 200"]);
 	// What is too narrow is counted, with all below it.
 	assert.equal(layoutOf(graph, 0, 1.5).narrow, 4);
-	assert.deepEqual(linesOf(graph, 3, 2), ["40 ns, 26.7 % of all", "66.7 % of b", "in itself 40 ns", "2 calls"]);
+	assert.deepEqual(linesOf(graph, 3, 2), [
+		"40 ns, 26.7 % of all",
+		"66.7 % of b",
+		"40 ns in the function itself",
+		"2 calls",
+	]);
 	assert.deepEqual(
 		graphOf({ events: [{ function: "x", depth: 0, total: 3, self: 3 }] }, "events", 9).frames[0].total,
 		3,

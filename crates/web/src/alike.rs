@@ -84,7 +84,12 @@ pub(crate) async fn alike(
             Ok(Some(count(view, &piece, &lanes, walk)?))
         })
         .await?;
-    let nothing = || Refusal(StatusCode::NOT_FOUND, "there is nothing at this time".to_owned());
+    let nothing = || {
+        Refusal(
+            StatusCode::NOT_FOUND,
+            "there is no piece at the selected time".to_owned(),
+        )
+    };
     found.map(Json).ok_or_else(nothing)
 }
 

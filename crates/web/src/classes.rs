@@ -61,7 +61,8 @@ pub(crate) async fn classes(
     let answer = tools::ask(&house.piste, &["info"], &recording.path, &question)
         .await
         .map_err(failed)?;
-    let info: Info = serde_json::from_slice(&answer).map_err(|error| failed(format!("piste info: {error}")))?;
+    let info: Info = serde_json::from_slice(&answer)
+        .map_err(|error| failed(format!("cannot read the output of piste info: {error}")))?;
     Ok(Json(Classes::of(info)))
 }
 

@@ -173,9 +173,10 @@ async fn next(tool: &mut Tool) -> Result<Option<Event>, Refusal> {
         #[serde(default)]
         time_ns: String,
     }
-    let timed: Timed = serde_json::from_str(&line).map_err(|error| failed(format!("piste view: {error}")))?;
+    let timed: Timed = serde_json::from_str(&line)
+        .map_err(|error| failed(format!("cannot read the output of piste view: {error}")))?;
     let time_ns = timed.time_ns.parse();
-    let time_ns = time_ns.map_err(|_| failed("events of this trace have no times".to_owned()))?;
+    let time_ns = time_ns.map_err(|_| failed("the events of this trace have no timestamps".to_owned()))?;
     Ok(Some(Event { time_ns, line }))
 }
 

@@ -82,7 +82,7 @@ fn new_folder(trace: &FilePath) -> Result<PathBuf, String> {
     folders
         .into_iter()
         .find(is_free)
-        .ok_or_else(|| "there are too many parts of this trace".to_owned())
+        .ok_or_else(|| format!("too many parts of this trace exist already; delete some of the folders {name}-partN"))
 }
 
 /// `GET /api/N/perfetto?begin&end`: the range in Perfetto's form, as it is made.

@@ -106,7 +106,7 @@ async fn apart(ask: impl FnOnce() -> Result<Told, String> + Send + 'static) -> R
 
 fn check(notes: &[Note]) -> Result<(), String> {
     if notes.len() > NOTES_MAX {
-        return Err(format!("a trace can have {NOTES_MAX} notes"));
+        return Err(format!("a trace can have at most {NOTES_MAX} notes"));
     }
     for note in notes {
         let time = |text: &str| ns(text).map_err(|Refusal(_, why)| why);
@@ -114,13 +114,13 @@ fn check(notes: &[Note]) -> Result<(), String> {
             return Err("a note ends before it begins".to_owned());
         }
         if note.text.trim().is_empty() {
-            return Err("a note needs a text".to_owned());
+            return Err("the text of a note must not be empty".to_owned());
         }
         if note.text.len() > TEXT_BYTES_MAX {
-            return Err(format!("the text of a note can have {TEXT_BYTES_MAX} bytes"));
+            return Err(format!("the text of a note can have at most {TEXT_BYTES_MAX} bytes"));
         }
         if note.lane.as_ref().is_some_and(|lane| lane.len() > LANE_BYTES_MAX) {
-            return Err("the lane of a note is too long".to_owned());
+            return Err("the lane name of a note is too long".to_owned());
         }
     }
     Ok(())
@@ -150,7 +150,8 @@ fn kept_bytes(folder: &FilePath) -> Result<Option<Vec<u8>>, String> {
         Err(error) => return Err(unreadable(&reason(&error))),
         Ok(_) => {}
     }
-    let file = open_file(&place).ok_or_else(|| unreadable("it is no file that this user can read"))?;
+    let file =
+        open_file(&place).ok_or_else(|| unreadable("it is not a regular file, or you are not allowed to read it"))?;
     let mut bytes = Vec::new();
     let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| unreadable(&reason(&error)))?;
@@ -165,12 +166,11 @@ fn notes(bytes: Option<&[u8]>) -> Result<Vec<Note>, String> {
     let Some(bytes) = bytes else {
         return Ok(Vec::new());
     };
-    let foreign = |why: String| {
-        format!("{NAME} in the trace's folder is no file of notes that this version of Piste can read: {why}")
-    };
+    let foreign =
+        |why: String| format!("this version of Piste cannot read the file {NAME} in the trace's folder: {why}");
     let kept: Kept = serde_json::from_slice(bytes).map_err(|error| foreign(error.to_string()))?;
     if kept.piste_notes != FORMAT {
-        return Err(foreign(format!("its format is {}", kept.piste_notes)));
+        return Err(foreign(format!("it has format {}", kept.piste_notes)));
     }
     check(&kept.notes).map_err(foreign)?;
     Ok(kept.notes)
@@ -189,7 +189,7 @@ fn write(folder: &FilePath, wanted: &Wanted) -> Result<(), String> {
     let before = kept_bytes(folder)?;
     notes(before.as_deref())?;
     if version(before.as_deref()) != wanted.version {
-        return Err("the notes were changed in another window meanwhile, so nothing was saved".to_owned());
+        return Err("the notes were changed in another window in the meantime, so nothing was saved".to_owned());
     }
     let kept = Kept {
         piste_notes: FORMAT,
@@ -198,7 +198,7 @@ fn write(folder: &FilePath, wanted: &Wanted) -> Result<(), String> {
     let mut bytes = serde_json::to_vec_pretty(&kept).map_err(|error| error.to_string())?;
     bytes.push(b'\n');
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err("the notes together are larger than 1 MiB".to_owned());
+        return Err("the notes are larger than 1 MiB in total".to_owned());
     }
     // Only its owner can read it, as the timeline.
     let draft = tempfile::Builder::new().prefix(".piste-notes-").tempfile_in(folder);

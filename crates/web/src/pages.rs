@@ -188,7 +188,7 @@ impl House {
             Ok(answer) => Ok(answer),
             Err(Failure::Damaged(_)) => {
                 self.recordings.make_again(number, &view);
-                let why = "the timeline of this recording is damaged and is made again".to_owned();
+                let why = "the timeline of this recording is damaged and is being rebuilt".to_owned();
                 Err(Refusal(StatusCode::CONFLICT, why))
             }
             Err(failure) => Err(failed(failure.to_string())),
@@ -394,7 +394,7 @@ pub(crate) fn ns(text: &str) -> Result<i64, Refusal> {
     let wrong = || {
         Refusal(
             StatusCode::BAD_REQUEST,
-            "a time is a whole number of nanoseconds".to_owned(),
+            "a time must be a whole number of nanoseconds".to_owned(),
         )
     };
     text.parse().map_err(|_| wrong())

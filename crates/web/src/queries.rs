@@ -55,7 +55,7 @@ pub(crate) async fn query(
         return Err(wrong("the SQL is longer than 64 KiB"));
     }
     let sql = reading(sql).ok_or_else(|| {
-        wrong("only statements that read are allowed here: SELECT, WITH, VALUES, EXPLAIN, SHOW and DESCRIBE")
+        wrong("only statements that read data are allowed here: SELECT, WITH, VALUES, EXPLAIN, SHOW and DESCRIBE")
     })?;
     let arguments = ["query", "--format", "csv", "--output", "/dev/stdout"];
     let failed = |why: String| {

@@ -179,9 +179,7 @@ impl Recordings {
             Ok(Ok(Some(timeline))) => recording.set(State::There(View::Whole(timeline))),
             Ok(Ok(None)) => {}
             Ok(Err(failure)) => recording.set(State::Failed(failure.to_string())),
-            Err(_) => recording.set(State::Failed(
-                "this trace cannot be read because of a fault in piste".into(),
-            )),
+            Err(_) => recording.set(State::Failed("cannot read this trace because of a bug in piste".into())),
         }
     }
 
@@ -240,7 +238,7 @@ pub(crate) enum Problem {
     #[error("cannot write the timeline: {}", reason(.0))]
     Unwritten(#[from] io::Error),
     #[error(
-        "cannot write the timeline of the running session to {}: {}. The session goes on recording. Free space there or set TMPDIR to another \
+        "cannot write the timeline of the running session to {}: {}. Recording continues. Free space there or set TMPDIR to another \
          folder, and start `piste web` again",
         .folder.display(),
         reason(.error)

@@ -66,7 +66,7 @@ pub(crate) async fn search(
         .map(str::to_owned)
         .collect();
     if words.is_empty() {
-        return Err(wrong("there is no word to search for"));
+        return Err(wrong("enter a word to search for"));
     }
     if !(1..=COLUMNS_MAX).contains(&wanted.columns) {
         return Err(wrong("too many columns"));

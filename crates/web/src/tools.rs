@@ -44,7 +44,7 @@ pub(crate) async fn ask_about(
     let read = limited.read_to_end(&mut answer).await;
     read.map_err(|error| unread(&error))?;
     if answer.len() as u64 > ANSWER_BYTES_MAX {
-        return Err("the answer is too long for a page; ask `piste` in a terminal".to_owned());
+        return Err("the answer is too long for the viewer; run the command `piste` in a terminal".to_owned());
     }
     tool.finish().await?;
     Ok(answer)
@@ -142,7 +142,7 @@ impl Tool {
 }
 
 fn unread(error: &io::Error) -> String {
-    format!("cannot read the answer of piste: {}", reason(error))
+    format!("cannot read the output of piste: {}", reason(error))
 }
 
 /// What a command says, up to a limit, but for how far it is: that is noted.

@@ -71,7 +71,7 @@ fn a_full_disk_ends_the_view_of_a_running_session_and_not_the_session() {
     );
     assert!(problem.contains(&expected), "{problem}");
     assert!(
-        problem.contains("no space left on device. The session goes on recording."),
+        problem.contains("no space left on device. Recording continues."),
         "{problem}"
     );
 
