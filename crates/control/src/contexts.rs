@@ -70,7 +70,7 @@ pub const OF_KERNEL: [Context; 22] = [
     context("cpu_id", "CPU that recorded the event"),
     context(
         "interrupt_state",
-        "what was interrupted or disabled, and how deep preemption was",
+        "whether in an interrupt, and whether interrupts or preemption were disabled",
     ),
     context("pid", "process ID (from here on: out of /proc)"),
     context("ppid", "process ID of the parent"),

@@ -249,7 +249,7 @@ fn what_a_recording_kernel_is_told_while_a_disk_hangs_is_done_after_that() {
     assert_eq!(told.status, 1, "{told}");
     let then = "waiting for the disk of the trace for";
     assert!(
-        told.stderr.contains(then) && told.stderr.contains("will carry out the request after that"),
+        told.stderr.contains(then) && told.stderr.contains("takes effect when the disk responds again"),
         "{told}"
     );
     assert!(has_rule("sched_process_fork"));

@@ -68,8 +68,8 @@ pub(crate) struct Record {
     /// Stop recording after DURATION: 500ms, 10s, 2min; CMD keeps running [default: no limit]
     #[arg(short, long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// Record the kernel events of these processes and of what they start, until the last of these processes ends; with -u, also the processes' own
-    /// events
+    /// Record the kernel events of these processes and of what they start, until the last of these processes ends; with -u, also record events of
+    /// these programs
     #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_id::<u32>, conflicts_with_all = ["command", "all_system"])]
     pub(crate) pids: Vec<u32>,
     /// Keep the newest events in memory, and write a snapshot of them to disk when WHEN happens: SIGUSR1 (sent to piste), exit (of CMD; without CMD,

@@ -344,7 +344,7 @@ fn settings(results: &Results) -> Markup {
                     tr {
                         th scope="col" { "Setting" }
                         th scope="col" { "Value" }
-                        th scope="col" { "Costs" }
+                        th scope="col" { "Effect" }
                         th scope="col" { "Fix" }
                     }
                 }

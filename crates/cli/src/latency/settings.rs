@@ -20,7 +20,7 @@ pub(super) fn text(checks: &[Check]) -> String {
         let unknown = if check.level == Level::Unknown { "unknown: " } else { "" };
         let (mark, value) = (styled(style, mark), printable(&check.value));
         text += &format!("{mark} {:width$}  {unknown}{value}\n", check.name);
-        for (label, said) in [("costs", &check.cost), ("fix", &check.fix)] {
+        for (label, said) in [("effect", &check.cost), ("fix", &check.fix)] {
             if let Some(said) = said {
                 text += &format!("    {} {}\n", styled(FAINT, format!("{label}:")), printable(said));
             }
@@ -86,7 +86,7 @@ mod tests {
             "\
 ✓ clock source  tsc
 ✗ governor      powersave
-    costs: a CPU that was idle begins slowly
+    effect: a CPU that was idle begins slowly
     fix: echo performance | sudo tee ...
 ? preemption    unknown: the kernel does not say
 1 setting adds latency

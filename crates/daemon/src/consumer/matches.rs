@@ -22,7 +22,7 @@ use piste_ctf::read::walk::Visitor;
 use super::lapses::{Lapses, Pair};
 use super::outbox::{Outbox, lock};
 use super::stream::{Identity, Origin};
-use crate::link::{ChannelTotals, Match, Purpose, SessionId, ToControl};
+use crate::link::{Match, Purpose, SessionId, ToControl};
 
 /// Of the matches in one message, which is one datagram.
 const MESSAGE_BYTES_MAX: usize = 96 << 10;
@@ -68,19 +68,25 @@ struct Found {
     lapses: Option<Lapses>,
 }
 
-/// Ends of durations that nobody has seen, because the rings had no space or the like.
+/// Whether a channel of a trigger's session has ends of durations.
+pub(crate) fn is_of_ends(stream_id: u32) -> bool {
+    Pair::of(stream_id) == Pair::End
+}
+
+/// Ends of durations that nobody will see, because the rings had no space or the like.
 pub(crate) struct Unseen {
     /// Since the session began.
-    pub(crate) count: u64,
-    /// When they were counted.
-    pub(crate) until_ticks: u64,
+    count: u64,
+    /// A time after they were counted.
+    until_ticks: u64,
 }
 
 impl Unseen {
-    /// Those of a session with such channels.
-    pub(crate) fn of(channels: impl Iterator<Item = ChannelTotals>, until_ticks: u64) -> Unseen {
-        let of_ends = channels.filter(|channel| Pair::of(channel.stream_id) == Pair::End);
-        let count = of_ends.map(|channel| channel.missed()).fold(0, u64::saturating_add);
+    /// The sum of some counts.
+    pub(crate) fn count(counts: impl Iterator<Item = u64>, now_ticks: impl FnOnce() -> u64) -> Unseen {
+        let count = counts.fold(0, u64::saturating_add);
+        // Not before: all that were counted were lost until then.
+        let until_ticks = now_ticks();
         Unseen { count, until_ticks }
     }
 }
@@ -188,7 +194,8 @@ impl Matches {
                 .map(ClockScale::new);
             let nanoseconds = |ticks| scale.and_then(|scale| scale.nanoseconds(ticks)).unwrap_or(i64::MAX);
             let until_ns = nanoseconds(until_ticks);
-            if lapses.waits_for_ends() {
+            // Without a scale no time is known, nor was any event read.
+            if lapses.waits_for_ends() && scale.is_some() {
                 let Unseen { count, until_ticks } = unseen();
                 lapses.note_unseen(count, nanoseconds(until_ticks));
             }

@@ -390,6 +390,22 @@ impl Ring {
         add_losses(totals, &self.reader.losses());
     }
 
+    /// Events that nobody will see, as `add_to` counts them.
+    pub(super) fn missed(&self) -> u64 {
+        let losses = self.reader.losses();
+        let packets = self.reader.sequence().saturating_sub(self.stream.end().next_sequence);
+        [
+            losses.discarded_full,
+            losses.discarded_too_large,
+            losses.overwritten_records,
+            self.damaged_events,
+            self.given_up_events,
+            packets.saturating_sub(self.abandoned_packets),
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+    }
+
     /// Events in the packets of an earlier consumer.
     fn earlier_events(&mut self, channel: &Channel) -> u64 {
         let stream = &self.stream;

@@ -224,6 +224,11 @@ impl RingSet {
         }
     }
 
+    /// Events that nobody will see.
+    pub(super) fn missed(&self) -> u64 {
+        self.rings.values().map(Ring::missed).fold(0, u64::saturating_add)
+    }
+
     /// Adds what the rings lost, where nobody takes anything out of them.
     pub(super) fn add_losses_to(&self, totals: &mut ChannelTotals) {
         for ring_index in self.memory.touched() {

@@ -365,7 +365,7 @@ where
             for (request, question) in lock(&worker.held).take_impatient(Instant::now()) {
                 let then = match question {
                     Question::Totals => "",
-                    Question::Confirmation => "; it will carry out the request after that",
+                    Question::Confirmation => "; the change is saved, and takes effect when the disk responds again",
                 };
                 let what = format!(
                     "it has been waiting for the disk of the trace for {:.1} s{then}",

@@ -16,7 +16,7 @@ use super::channel::Channel;
 use super::clock;
 use super::flush::Flushes;
 use super::ladder::stream;
-use super::matches::{Matches, Unseen};
+use super::matches::{Matches, Unseen, is_of_ends};
 use super::metadata::Metadata;
 use super::outbox::Outbox;
 use super::recorder::{GONE_MAX, Recorder};
@@ -236,22 +236,15 @@ impl Session {
         }
     }
 
-    /// What found no space in the rings by now, and the like.
+    /// Ends of durations that nobody will see, in the rings that are here and in those that were.
     fn unseen(&self) -> Unseen {
-        let until_ticks = self
-            .channels
-            .values()
-            .next()
-            .map_or(0, |channel| clock::now_ticks(channel.clock()));
-        let totals = self.channels.iter().map(|(&stream_id, channel)| {
-            let mut totals = channel.past.clone();
-            let ring_sets = self.ring_sets.values();
-            for ring_set in ring_sets.filter(|ring_set| ring_set.producer.stream_id == stream_id) {
-                ring_set.add_losses_to(&mut totals);
-            }
-            totals
-        });
-        Unseen::of(totals, until_ticks)
+        let past = self.channels.iter().filter(|(id, _)| is_of_ends(**id));
+        let past = past.map(|(_, channel)| channel.past.missed());
+        let current = self.ring_sets.values();
+        let current = current.filter(|ring_set| is_of_ends(ring_set.producer.stream_id));
+        let counts = past.chain(current.map(RingSet::missed));
+        let clock = self.channels.values().next().map(Channel::clock);
+        Unseen::count(counts, || clock.map_or(0, clock::now_ticks))
     }
 
     /// Its events are told to control, and nothing is written.

@@ -30,7 +30,7 @@ use crate::consumer::clock;
 use crate::consumer::findings::Findings;
 use crate::consumer::flush::Flushes;
 use crate::consumer::ladder::stream;
-use crate::consumer::matches::{Matches, Unseen};
+use crate::consumer::matches::{Matches, Unseen, is_of_ends};
 use crate::consumer::outbox::Outbox;
 use crate::consumer::service::{Recording, refuse_rotation, refuse_snapshot};
 use crate::consumer::sink::Needs;
@@ -354,10 +354,11 @@ impl Session {
         }
     }
 
-    /// What found no space in the rings, as far as the pages that were taken say.
+    /// Ends of durations that nobody will see, as the kernel counts them.
     fn unseen(&self) -> Unseen {
-        let totals = self.channels.values().map(Channel::totals);
-        Unseen::of(totals, clock::now_ticks(self.clock))
+        let of_ends = self.channels.iter().filter(|(id, _)| is_of_ends(**id));
+        let counts = of_ends.map(|(_, channel)| channel.totals().missed());
+        Unseen::count(counts, || clock::now_ticks(self.clock))
     }
 
     /// What says that a ring has a full page.

@@ -206,7 +206,7 @@ fn clock(facts: &Facts) -> Check {
     match (facts.architecture == Architecture::named("x86_64"), is_used) {
         (false, _) => Check::ok(NAME, format!("CLOCK_MONOTONIC from {}", facts.clock_source)),
         (true, true) if facts.tracefs.is_err() || can_record => Check::ok(NAME, "the CPU's time stamp counter (TSC)"),
-        (true, true) => Check::note(NAME, "the kernel cannot use the CPU's time stamp counter (TSC) for its events")
+        (true, true) => Check::lack(NAME, "the kernel cannot use the CPU's time stamp counter (TSC) for its events")
             .cost("the kernel cannot be recorded: pisted takes the timestamps of programs from this counter, and those of the kernel must come from it, too")
             .mend("use a kernel whose `trace_clock` lists x86-tsc"),
         (true, false) if !facts.is_counter_invariant => {
