@@ -115,7 +115,7 @@ def check_ftrace(event, expected):
             value -= 100
         if isinstance(wanted, dict):
             continue  # A number in Perfetto, a name in the trace.
-        expect(value == wanted, f"{field.name} is {value} instead of {wanted}: {event} for {expected}")
+        expect(same(value, wanted), f"{field.name} is {value} instead of {wanted}: {event} for {expected}")
         compared += 1
     expect(compared > 0 or not fields, f"{event} for {expected}")
     if which == "sched_switch":

@@ -252,8 +252,9 @@ const scenarios = {
 		const details = page.locator("section[aria-label=Selection]");
 		const ended = details.locator("button.link", { hasText: /^waker \(\d+\)$/ });
 		for (let left = 50; left > 0 && (await ended.count()) === 0; left--) {
+			const text = await details.locator("dl").textContent();
 			await details.getByText("Next ▸").click();
-			await page.waitForTimeout(50);
+			await until("the next piece is shown", async () => (await details.locator("dl").textContent()) !== text);
 		}
 		await ended.first().waitFor();
 		await shot(page, "waker");
