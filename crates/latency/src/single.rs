@@ -5,10 +5,9 @@
 //! Between two events, the loop waits until the next one is due, and moves to the other CPU and back from time to time.
 //!
 //! An event that took longer than the quickest one by as much as an interrupt takes is looked at, as a gap of the tight loop is (spin.rs): was it
-//! interrupted? Page faults are looked for sooner, because one may be quick, and so is asking the kernel for them. A fault in an event that is not
-//! looked at is taken for one of the next event that is. Reading the kernel's counters changes
-//! what is in the caches, so the event after that is marked, and compared with the quickest one of its like: otherwise it would be looked at
-//! because of the look before it, and so would the next.
+//! interrupted? Page faults are looked for sooner, because one may be quick, and so is asking the kernel for them. A fault in an event for which the
+//! kernel is not asked counts as one of the next event for which it is. Reading the kernel's counters changes what is in the caches, so the event after
+//! that is marked, and compared with the quickest of such events: otherwise one look would lead to the next.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

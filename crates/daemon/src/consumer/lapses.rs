@@ -57,7 +57,7 @@ pub(super) struct Lapses {
     /// Processes that are gone, and since when.
     gone: VecDeque<(Instant, Process)>,
     missed: u64,
-    /// Ends that nobody has seen, and until when there were more and more of them.
+    /// Ends that nobody will see, and a time after the last of them was lost.
     unseen: u64,
     unseen_until_ns: i64,
     findings: Vec<String>,
@@ -180,12 +180,12 @@ impl Lapses {
         }
     }
 
-    /// Whether missing ends lead to something that is not true.
+    /// Whether something could look overdue because its end is missing.
     pub(super) fn waits_for_ends(&self) -> bool {
         self.lapse.overdue
     }
 
-    /// So many ends have not been seen by anybody until a time. If they are more than before, what has begun until then may have ended.
+    /// Nobody will see so many ends, all lost before a time. If there are more than before, everything that began before that time may have ended.
     pub(super) fn note_unseen(&mut self, count: u64, until_ns: i64) {
         if count > self.unseen {
             self.unseen = count;
