@@ -3,7 +3,7 @@
 
 use std::io::{Write, stdout};
 
-use piste_terminal::fit::wrapped;
+use piste_terminal::fit::{hanging, wrapped};
 use piste_terminal::{LongLines, Output, Size};
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::arguments::{PageOptions, PagerOption};
 use crate::failure::Failure;
 use crate::screen::{for_stream, json_text};
 
-/// How wide tables may be.
+/// How wide tables and lines of text may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Width(Option<usize>);
 
@@ -27,6 +27,14 @@ impl Width {
     /// What is left of it beside so many characters.
     pub(crate) fn beside(self, characters: usize) -> Option<usize> {
         self.0.map(|columns| columns.saturating_sub(characters))
+    }
+
+    /// `lead` with `text` after it; what does not fit into the line continues below the start of `text`.
+    pub(crate) fn hanging(self, lead: &str, text: &str) -> String {
+        match self.0 {
+            Some(columns) => hanging(lead, text, columns),
+            None => format!("{lead}{text}"),
+        }
     }
 }
 
@@ -66,13 +74,13 @@ impl Page {
     /// For text without tables.
     pub(crate) fn of_text(pager: &PagerOption) -> Page {
         Page {
-            width: Width::ANY,
+            width: Width(terminal_width()),
             is_paged: !pager.no_pager,
             long_lines: LongLines::Wrap,
         }
     }
 
-    /// How wide tables may be.
+    /// How wide tables and lines of text may be.
     pub(crate) fn width(&self) -> Width {
         self.width
     }

@@ -104,16 +104,37 @@ pub fn wrapped(text: &str, columns: usize) -> String {
             wrapped += line;
         } else {
             let indent = " ".repeat(if label > 0 { label } else { 2 });
-            let options = textwrap::Options::new(columns)
-                .subsequent_indent(&indent)
-                .break_words(false)
-                .word_separator(WordSeparator::Custom(words))
-                .word_splitter(WordSplitter::NoHyphenation);
-            wrapped += &textwrap::fill(line, options);
+            let options = between_words(columns, WordSeparator::Custom(words));
+            wrapped += &textwrap::fill(line, options.subsequent_indent(&indent));
         }
         wrapped += end;
     }
     wrapped
+}
+
+/// `lead` with `text` after it, broken between words into lines of at most `columns`; further lines begin below the start of `text`. Commands in
+/// backticks stay in one piece, unless one of them is too long for a line.
+pub fn hanging(lead: &str, text: &str, columns: usize) -> String {
+    let indent = strip_str(lead).to_string().width();
+    let room = columns.saturating_sub(indent);
+    if text.width() <= room {
+        return format!("{lead}{text}");
+    }
+    let separator = match words(text).all(|word| word.word.width() <= room) {
+        true => WordSeparator::Custom(words),
+        false => WordSeparator::AsciiSpace,
+    };
+    let indent = " ".repeat(indent);
+    let options = between_words(columns, separator);
+    textwrap::fill(text, options.initial_indent(lead).subsequent_indent(&indent))
+}
+
+/// Lines of at most `columns` that never break within a word.
+fn between_words(columns: usize, separator: WordSeparator) -> textwrap::Options<'static> {
+    textwrap::Options::new(columns)
+        .break_words(false)
+        .word_separator(separator)
+        .word_splitter(WordSplitter::NoHyphenation)
 }
 
 /// Where the text of a line begins that has a label; else 0. Labels are of ASCII.
@@ -167,6 +188,29 @@ mod tests {
             wrapped("averylongwordthatdoesnotfit and", 10),
             "averylongwordthatdoesnotfit\n  and"
         );
+    }
+
+    #[test]
+    fn text_after_a_lead_continues_below_its_start() {
+        let check = |lead, text, columns, expected| assert_eq!(hanging(lead, text, columns), expected);
+        check("  fix: ", "restart pisted", 21, "  fix: restart pisted");
+        check("  fix: ", "restart pisted", 20, "  fix: restart\n       pisted");
+        check("\x1b[2mfix:\x1b[0m ", "日本 語", 9, "\x1b[2mfix:\x1b[0m 日本\n     語");
+        // A command stays in one piece where that is possible; a word always does.
+        check(
+            "fix: ",
+            "run `piste list` now",
+            18,
+            "fix: run\n     `piste list`\n     now",
+        );
+        check("fix: ", "run `piste list` now", 15, "fix: run `piste\n     list` now");
+        check(
+            "fix: ",
+            "see /proc/config.gz now",
+            12,
+            "fix: see\n     /proc/config.gz\n     now",
+        );
+        check("fix: ", "", 4, "fix: ");
     }
 
     #[test]

@@ -146,7 +146,7 @@ pub(crate) fn latency(arguments: &Latency, json: bool) -> Result<(), Failure> {
         let page = Page::new(&arguments.page);
         return match json {
             true => page.show_json(&answer::preflight(&checks)),
-            false => page.show_sentences(&settings::text(&checks)),
+            false => page.show(&settings::text(&checks, page.width())),
         };
     }
     // So that nothing is measured in vain.

@@ -4,12 +4,13 @@
 use piste_latency::preflight::{Check, Level};
 use unicode_width::UnicodeWidthStr;
 
+use crate::page::Width;
 use crate::quantity::counted;
 use crate::screen::{BAD, FAINT, GOOD, STRONG, printable, styled};
 
 /// All of them.
-pub(super) fn text(checks: &[Check]) -> String {
-    let width = checks.iter().map(|check| check.name.width()).max().unwrap_or(0);
+pub(super) fn text(checks: &[Check], width: Width) -> String {
+    let name_width = checks.iter().map(|check| check.name.width()).max().unwrap_or(0);
     let mut text = String::new();
     for check in checks {
         let (mark, style) = match check.level {
@@ -18,11 +19,13 @@ pub(super) fn text(checks: &[Check]) -> String {
             Level::Unknown => ("?", STRONG),
         };
         let unknown = if check.level == Level::Unknown { "unknown: " } else { "" };
-        let (mark, value) = (styled(style, mark), printable(&check.value));
-        text += &format!("{mark} {:width$}  {unknown}{value}\n", check.name);
+        let lead = format!("{} {:name_width$}  ", styled(style, mark), check.name);
+        let value = format!("{unknown}{}", printable(&check.value));
+        text += &(width.hanging(&lead, &value) + "\n");
         for (label, said) in [("effect", &check.cost), ("fix", &check.fix)] {
             if let Some(said) = said {
-                text += &format!("    {} {}\n", styled(FAINT, format!("{label}:")), printable(said));
+                let lead = format!("    {} ", styled(FAINT, format!("{label}:")));
+                text += &(width.hanging(&lead, &printable(said)) + "\n");
             }
         }
     }
@@ -78,17 +81,45 @@ mod tests {
         ]
     }
 
+    fn seen(checks: &[Check], width: Width) -> String {
+        anstream::adapter::strip_str(&text(checks, width)).to_string()
+    }
+
     #[test]
     fn wrong_settings_have_their_cost_and_fix() {
-        let seen = anstream::adapter::strip_str(&text(&checks())).to_string();
         assert_eq!(
-            seen,
+            seen(&checks(), Width::ANY),
             "\
 ✓ clock source  tsc
 ✗ governor      powersave
     effect: a CPU that was idle begins slowly
     fix: echo performance | sudo tee ...
 ? preemption    unknown: the kernel does not say
+1 setting adds latency
+"
+        );
+    }
+
+    #[test]
+    fn long_texts_continue_below_their_start() {
+        let checks = [Check {
+            name: "idle states",
+            level: Level::Wrong,
+            value: "CPUs 0 and 1 enter C6, which takes 133 µs to leave, and CPUs 2 and 3 enter C1E".into(),
+            cost: Some(
+                "an idle CPU wakes up so much later, except during the loop `timer`, which prevents deep sleep".into(),
+            ),
+            fix: Some("echo 1 | sudo tee /sys/devices/system/cpu/cpu*/cpuidle/state{2,3}/disable".into()),
+        }];
+        assert_eq!(
+            seen(&checks, Width::of(80)),
+            "\
+✗ idle states  CPUs 0 and 1 enter C6, which takes 133 µs to leave, and CPUs 2
+               and 3 enter C1E
+    effect: an idle CPU wakes up so much later, except during the loop `timer`,
+            which prevents deep sleep
+    fix: echo 1 | sudo tee
+         /sys/devices/system/cpu/cpu*/cpuidle/state{2,3}/disable
 1 setting adds latency
 "
         );
