@@ -21,6 +21,8 @@ mod varint;
 
 use std::io;
 
+use piste_reason::reason;
+
 pub use file::{Directory, Timeline, Writer};
 pub use going::SoFar;
 pub use lane::{Counter, Created, Label, LaneId, ProgramThread, Subject, Thread};
@@ -37,9 +39,20 @@ pub struct Damaged;
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The file cannot be read.
-    #[error("cannot read the timeline: {0}")]
+    #[error("cannot read the timeline: {}", reason(.0))]
     Unreadable(#[from] io::Error),
     /// Make it anew.
     #[error(transparent)]
     Damaged(#[from] Damaged),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeline_that_cannot_be_read_has_the_systems_error_in_plain_words() {
+        let failure = Failure::from(io::Error::from_raw_os_error(5));
+        assert_eq!(failure.to_string(), "cannot read the timeline: input/output error");
+    }
 }
