@@ -16,7 +16,7 @@ const WIDTH_MIN = 1;
 /** The tables of the analysis that have paths. */
 export const KINDS = {
 	calls: { name: "Time in functions", isTime: true, times: ["call", "calls"] },
-	off_cpu: { name: "Off-CPU time", isTime: true, times: ["time off the CPU", "times off the CPU"] },
+	off_cpu: { name: "Off-CPU time", isTime: true, times: ["off-CPU period", "off-CPU periods"] },
 	events: { name: "Events", isTime: false, times: null },
 } as const;
 export type Kind = keyof typeof KINDS;

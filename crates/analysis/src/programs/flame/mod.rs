@@ -389,13 +389,13 @@ impl Flame {
             ),
             counted(
                 self.torn_absences,
-                "time off the CPU contains a place where events are missing (see `piste stats`)",
-                "times off the CPU contain a place where events are missing (see `piste stats`)",
+                "off-CPU period contains a place where events are missing (see `piste stats`)",
+                "off-CPU periods contain a place where events are missing (see `piste stats`)",
             ),
             counted(
                 self.untold_absences.calls,
-                "time off the CPU has no known end",
-                "times off the CPU have no known end",
+                "off-CPU period has no known end",
+                "off-CPU periods have no known end",
             ),
             counted(
                 self.unmatched_exits,
@@ -428,13 +428,13 @@ impl Flame {
             (self.torn_ns > 0).then_some(torn),
             counted(
                 calls,
-                &format!("time off the CPU is not counted, {at_most}: its end is unknown"),
-                &format!("times off the CPU are not counted, {at_most}: their ends are unknown"),
+                &format!("off-CPU period is not counted, {at_most}: its end is unknown"),
+                &format!("off-CPU periods are not counted, {at_most}: their ends are unknown"),
             ),
             counted(
                 self.torn_absences,
-                "time off the CPU is not counted: events are missing in between (see `piste stats`)",
-                "times off the CPU are not counted: events are missing in between (see `piste stats`)",
+                "off-CPU period is not counted: events are missing in between (see `piste stats`)",
+                "off-CPU periods are not counted: events are missing in between (see `piste stats`)",
             ),
             counted(
                 self.unmatched_exits,

@@ -36,7 +36,7 @@ pub(super) const KINDS: [Kind; 3] = [
     },
     Kind {
         name: "off_cpu",
-        title: "Time off the CPU by call path",
+        title: "Off-CPU time by call path",
         total: TOTAL_NS,
         own: OWN_NS,
         calls: Some(column("times", "TIMES", Unit::Count)),

@@ -222,12 +222,12 @@ fn time_off_the_cpu_where_events_are_missing_is_not_counted() {
     let outcome = flame(0, &format!("{lines}\n40 1 switch 1 2 9011"));
     let off_cpu = shown(table(&outcome, "off_cpu"), &["total_ns", "times", "function"]);
     assert_eq!(off_cpu, ["10 0 thread", "10 1   kernel:902"]);
-    let notes = ["1 time off the CPU is not counted: events are missing in between (see `piste stats`)"];
+    let notes = ["1 off-CPU period is not counted: events are missing in between (see `piste stats`)"];
     assert_eq!(outcome.report.notes, notes);
     assert_eq!(
         try_flame(0, lines).err().expect("nothing is known"),
         "no durations are known; 1 thread left its CPU and did not return within the trace; \
-         1 time off the CPU contains a place where events are missing (see `piste stats`)"
+         1 off-CPU period contains a place where events are missing (see `piste stats`)"
     );
 }
 
@@ -238,12 +238,12 @@ fn time_off_the_cpu_whose_end_is_untold_is_not_counted() {
     let outcome = flame(0, &format!("{lines}\n1001 1 switch 0 1"));
     let off_cpu = shown(table(&outcome, "off_cpu"), &["total_ns", "times", "function"]);
     assert_eq!(off_cpu, ["1 0 thread", "1 1   kernel:901"]);
-    let notes = ["1 time off the CPU is not counted, 0.000001000 s at most: its end is unknown"];
+    let notes = ["1 off-CPU period is not counted, 0.000001000 s at most: its end is unknown"];
     assert_eq!(outcome.report.notes, notes);
     assert_eq!(
         try_flame(0, lines).err().expect("nothing is known"),
         "no durations are known; 1 thread left its CPU and did not return within the trace; \
-         1 time off the CPU has no known end"
+         1 off-CPU period has no known end"
     );
     // It comes back untold, and leaves again without a stack.
     let outcome = flame(
