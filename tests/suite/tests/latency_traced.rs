@@ -223,24 +223,24 @@ fn a_search_ends_with_two_rates_that_are_close() {
     assert!(finished.stderr.contains("kernel modules of its own"), "{finished}");
 }
 
-/// A search has come to its end, and its rates are those of probes.
+/// A search has come to its end, and its rates are those of trials.
 fn check_search(row: &Value) {
     assert_eq!(row["is_complete"], true, "{row:#}");
-    let probes = list(row, "probes");
+    let trials = list(row, "trials");
     assert!(
-        probes[0]["asked_hz"].is_null() && integer(&probes[0], "events") > 0,
+        trials[0]["asked_hz"].is_null() && integer(&trials[0], "events") > 0,
         "{row:#}"
     );
-    let of_rate = |key: &str| probes.iter().rfind(|probe| probe["rate_hz"] == row[key]);
-    let asked = |probe: &Value| {
-        probe["asked_hz"]
+    let of_rate = |key: &str| trials.iter().rfind(|trial| trial["rate_hz"] == row[key]);
+    let asked = |trial: &Value| {
+        trial["asked_hz"]
             .as_f64()
-            .or(probe["rate_hz"].as_f64())
+            .or(trial["rate_hz"].as_f64())
             .expect("a rate")
     };
     let (free, lossy) = (of_rate("loss_free_hz"), of_rate("lossy_hz"));
-    assert!(free.is_none_or(|probe| integer(probe, "lost_events") == 0), "{row:#}");
-    assert!(lossy.is_none_or(|probe| integer(probe, "lost_events") > 0), "{row:#}");
+    assert!(free.is_none_or(|trial| integer(trial, "lost_events") == 0), "{row:#}");
+    assert!(lossy.is_none_or(|trial| integer(trial, "lost_events") > 0), "{row:#}");
     match (free, lossy) {
         (Some(free), Some(lossy)) => assert!(asked(lossy) <= asked(free) * 1.011, "{row:#}"),
         // The loop reaches no rate with losses.
@@ -256,7 +256,7 @@ fn an_interrupted_measurement_has_what_is_known_and_leaves_nothing() {
     let place = Workplace::new();
     for (options, rows) in [
         ("--tracer none,piste --max-rate 1000 --duration 10h", 1),
-        // In a ring that loses events at any rate, the search has many probes.
+        // In a ring that loses events at any rate, the search has many trials.
         (
             "--tracer piste --find-rate --duration 4s --subbuf-size 4K --num-subbuf 2",
             1,

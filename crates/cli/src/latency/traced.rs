@@ -45,8 +45,8 @@ const SUBBUF_BYTES_OF_EVENTS: u64 = 64 << 10;
 const SUBBUF_COUNT_OF_EVENTS: u32 = 16;
 /// The tracers of single events, unless others are asked for.
 const TRACERS_OF_EVENTS: &[TracerOption] = &[TracerOption::None, TracerOption::Piste];
-/// Of a probe of `--find-rate`: some times as long as the rings have room for.
-const PROBE_DURATION: Duration = Duration::from_secs(2);
+/// Of a trial of `--find-rate`: some times as long as the rings have room for.
+const TRIAL_DURATION: Duration = Duration::from_secs(2);
 
 /// What was measured, and how.
 struct Measured<T> {
@@ -223,7 +223,7 @@ fn traced_plan(
         policy: of_loop.policy,
         clock: of_loop.clock,
         duration: match arguments.find_rate {
-            true => Some(arguments.duration.unwrap_or(PROBE_DURATION)),
+            true => Some(arguments.duration.unwrap_or(TRIAL_DURATION)),
             // So many events take as long as they take.
             false if is_of_events => None,
             false => of_loop.duration,
@@ -340,7 +340,7 @@ fn check_options(arguments: &Latency) -> Result<(), Failure> {
     ];
     match limits.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => usage(format!(
-            "{option} does not work with --find-rate, which chooses the rates; use --duration to set the length of each probe"
+            "{option} does not work with --find-rate, which chooses the rates; use --duration to set the length of each trial"
         )),
         None => Ok(()),
     }
@@ -351,13 +351,13 @@ fn told(step: Step) -> String {
     match step {
         Step::Finding(tracer) => format!("preparing {}", tracer.name()),
         Step::Round { round, traced } => format!("round {round} of {ROUNDS}: {}", report::name(traced)),
-        Step::Probe {
+        Step::Trial {
             number,
             traced,
             rate_hz,
         } => {
             let rate = rate_hz.map_or("as fast as possible".into(), |rate_hz| report::rate(rate_hz as f64));
-            format!("{}, probe {number}: {rate}", report::name(traced))
+            format!("{}, trial {number}: {rate}", report::name(traced))
         }
     }
 }

@@ -73,7 +73,7 @@ pub struct Plan {
     pub policy: Policy,
     /// What it reads.
     pub clock: Clock,
-    /// How long it takes at most: of each tracer, or of each search for a rate each probe.
+    /// How long it takes at most: of each tracer, or of each search for a rate each trial.
     pub duration: Option<Duration>,
     /// Turns of each tracer at most.
     pub loops: Option<u64>,
@@ -113,7 +113,7 @@ pub enum Error {
         "a trace may take {needed_mib} MiB, and {folder:?} has {free_mib} MiB free; choose a shorter --duration, a lower --max-rate, or set TMPDIR to another folder"
     )]
     Space {
-        /// Of one round or probe.
+        /// Of one round or trial.
         needed_mib: u64,
         /// What is left.
         free_mib: u64,
@@ -231,7 +231,7 @@ pub enum Step {
         traced: Traced,
     },
     /// It measures whether a rate loses events.
-    Probe {
+    Trial {
         /// Which one of this tracer, from 1 on.
         number: usize,
         /// Of which tracer.
@@ -375,7 +375,7 @@ impl<'p> Tracers<'p> {
         Ok(Tracers { plan, recorders, found })
     }
 
-    /// Measures a round or a probe. `read` gets the folder of a trace whose events are counted, before that is removed.
+    /// Measures a round or a trial. `read` gets the folder of a trace whose events are counted, before that is removed.
     fn measure<A: Answer>(
         &self,
         traced: Traced,

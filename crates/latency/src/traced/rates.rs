@@ -9,12 +9,12 @@ use super::{Error, Part, Plan, Step, Traced, Tracers, is_set, recorders};
 
 /// The two rates that a search ends with are closer than this.
 pub const RESOLUTION: f64 = 0.01;
-/// No lower rate is probed, in events a second.
+/// No lower rate is tried, in events a second.
 const RATE_MIN_HZ: f64 = 100.0;
 
 /// Whether a rate loses events.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Probe {
+pub struct Trial {
     /// The rate that was asked for; absent: as many events as the loop can reach.
     pub asked_hz: Option<u64>,
     /// The rate that the loop reached.
@@ -32,14 +32,14 @@ pub struct Probe {
 pub struct Found {
     /// The tracer.
     pub traced: Traced,
-    /// All probes, in their order.
-    pub probes: Vec<Probe>,
+    /// All trials, in their order.
+    pub trials: Vec<Trial>,
     /// The rate that the loop reaches if nothing limits it.
     pub reachable_hz: Option<f64>,
     /// The highest rate without losses; absent: none is known.
-    pub loss_free: Option<Probe>,
+    pub loss_free: Option<Trial>,
     /// The lowest rate with losses; absent: none is known.
-    pub lossy: Option<Probe>,
+    pub lossy: Option<Trial>,
     /// Whether the search has come to its end.
     pub is_complete: bool,
 }
@@ -58,21 +58,21 @@ pub struct Rates {
 /// Searches for the rates of all tracers. `tell` is called before each step.
 ///
 /// # Errors
-/// A tracer is not there, or failed; or Ctrl-C came before there was a probe.
+/// A tracer is not there, or failed; or Ctrl-C came before there was a trial.
 pub fn find(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Rates, Error> {
     let recorders = recorders(plan)?;
     let tracers = Tracers::find(plan, &recorders, tell)?;
     let mut searches: Vec<(Traced, Search)> = plan.traced.iter().map(|one| (*one, Search::default())).collect();
     let mut notes = Vec::new();
-    let has_probe = |searches: &[(Traced, Search)]| searches.iter().any(|(_, search)| !search.probes.is_empty());
+    let has_trial = |searches: &[(Traced, Search)]| searches.iter().any(|(_, search)| !search.trials.is_empty());
     while !is_set(&plan.interrupted) && searches.iter().any(|(_, search)| search.next().is_some()) {
         for place in 0..searches.len() {
             let (traced, search) = &searches[place];
-            let (traced, number) = (*traced, search.probes.len() + 1);
+            let (traced, number) = (*traced, search.trials.len() + 1);
             let Some(Ask(rate_hz)) = search.next().filter(|_| !is_set(&plan.interrupted)) else {
                 continue;
             };
-            tell(Step::Probe {
+            tell(Step::Trial {
                 number,
                 traced,
                 rate_hz,
@@ -86,13 +86,13 @@ pub fn find(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Rates, Error> {
             };
             let (turns, kept) = match tracers.measure::<Turns>(traced, &part, &mut |_| Ok(())) {
                 Ok(measured) => measured,
-                Err(error) if error.is_interruption() && has_probe(&searches) => break,
+                Err(error) if error.is_interruption() && has_trial(&searches) => break,
                 Err(error) => return Err(error),
             };
             notes.extend(turns.notes);
-            // A probe that ended early may not have had the time to lose anything.
+            // A trial that ended early may not have had the time to lose anything.
             if !is_set(&plan.interrupted) || kept.lost > 0 {
-                searches[place].1.add(Probe {
+                searches[place].1.add(Trial {
                     asked_hz: rate_hz,
                     rate_hz: turns.events as f64 / turns.duration.as_secs_f64().max(f64::MIN_POSITIVE),
                     events: turns.events,
@@ -114,29 +114,29 @@ pub fn find(plan: &Plan, tell: &mut dyn FnMut(Step)) -> Result<Rates, Error> {
     })
 }
 
-/// A rate to be probed; absent: the highest that the loop can reach.
+/// A rate to try; absent: the highest that the loop can reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ask(Option<u64>);
 
 /// A search.
 #[derive(Debug, Default)]
 struct Search {
-    probes: Vec<Probe>,
+    trials: Vec<Trial>,
     reachable_hz: Option<f64>,
-    loss_free: Option<Probe>,
-    lossy: Option<Probe>,
-    /// The last probe lost events, and is repeated.
+    loss_free: Option<Trial>,
+    lossy: Option<Trial>,
+    /// The last trial lost events, and is repeated.
     is_doubted: bool,
 }
 
 impl Search {
-    /// What is probed next; `None` at the end.
+    /// What is tried next; `None` at the end.
     fn next(&self) -> Option<Ask> {
         if self.is_doubted {
-            return self.probes.last().map(|probe| Ask(probe.asked_hz));
+            return self.trials.last().map(|trial| Ask(trial.asked_hz));
         }
         // The loop alone reaches what nothing asked for.
-        let asked = |probe: &Probe| probe.asked_hz.map_or(probe.rate_hz, |rate_hz| rate_hz as f64);
+        let asked = |trial: &Trial| trial.asked_hz.map_or(trial.rate_hz, |rate_hz| rate_hz as f64);
         let rate_hz = match (self.loss_free.as_ref().map(asked), self.lossy.as_ref().map(asked)) {
             (None, None) => return Some(Ask(None)),
             (Some(_), None) => return None,
@@ -148,14 +148,14 @@ impl Search {
         Some(Ask(Some(rate_hz.round() as u64)))
     }
 
-    fn add(&mut self, probe: Probe) {
-        if probe.asked_hz.is_none() {
-            self.reachable_hz = Some(self.reachable_hz.unwrap_or(0.0).max(probe.rate_hz));
+    fn add(&mut self, trial: Trial) {
+        if trial.asked_hz.is_none() {
+            self.reachable_hz = Some(self.reachable_hz.unwrap_or(0.0).max(trial.rate_hz));
         }
-        self.probes.push(probe);
-        match (probe.lost > 0, self.is_doubted) {
-            (false, _) => self.loss_free = Some(probe),
-            (true, true) => self.lossy = Some(probe),
+        self.trials.push(trial);
+        match (trial.lost > 0, self.is_doubted) {
+            (false, _) => self.loss_free = Some(trial),
+            (true, true) => self.lossy = Some(trial),
             (true, false) => {
                 self.is_doubted = true;
                 return;
@@ -168,7 +168,7 @@ impl Search {
         Found {
             traced,
             is_complete: self.next().is_none(),
-            probes: self.probes,
+            trials: self.trials,
             reachable_hz: self.reachable_hz,
             loss_free: self.loss_free,
             lossy: self.lossy,
@@ -180,20 +180,20 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// Searches with a loop that reaches `reachable_hz` and a tracer that loses events above `limit_hz`, and by chance in the probes of these numbers.
+    /// Searches with a loop that reaches `reachable_hz` and a tracer that loses events above `limit_hz`, and by chance in the trials of these numbers.
     fn search(reachable_hz: f64, limit_hz: f64, by_chance: &[usize]) -> Search {
         let mut search = Search::default();
         while let Some(Ask(asked_hz)) = search.next() {
             let rate_hz = asked_hz.map_or(reachable_hz, |rate_hz| reachable_hz.min(rate_hz as f64));
-            let is_lossy = rate_hz > limit_hz || by_chance.contains(&search.probes.len());
-            search.add(Probe {
+            let is_lossy = rate_hz > limit_hz || by_chance.contains(&search.trials.len());
+            search.add(Trial {
                 asked_hz,
                 rate_hz,
                 events: 1000,
                 lost: u64::from(is_lossy),
                 kernel_lost: 0,
             });
-            assert!(search.probes.len() < 60, "{search:?}");
+            assert!(search.trials.len() < 60, "{search:?}");
         }
         search
     }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_tracer_may_be_faster_than_the_loop_or_lose_always() {
         let fast = search(10e6, f64::INFINITY, &[]);
-        assert_eq!((fast.probes.len(), fast.lossy), (1, None));
+        assert_eq!((fast.trials.len(), fast.lossy), (1, None));
         assert_eq!(fast.loss_free.expect("known").rate_hz, 10e6);
         let slow = search(10e6, 0.0, &[]);
         assert_eq!(slow.loss_free, None);
@@ -229,11 +229,11 @@ mod tests {
         let disturbed = search(10e6, 2e6, &[6, 9]);
         let rates = |search: &Search| {
             (
-                search.loss_free.map(|probe| probe.asked_hz),
-                search.lossy.map(|probe| probe.asked_hz),
+                search.loss_free.map(|trial| trial.asked_hz),
+                search.lossy.map(|trial| trial.asked_hz),
             )
         };
         assert_eq!(rates(&quiet), rates(&disturbed));
-        assert!(disturbed.probes.len() > quiet.probes.len());
+        assert!(disturbed.trials.len() > quiet.trials.len());
     }
 }

@@ -4,7 +4,7 @@
 
 use piste_latency::Summary;
 use piste_latency::traced::events::{self, Kind};
-use piste_latency::traced::rates::{Found, Probe, RESOLUTION, Rates};
+use piste_latency::traced::rates::{Found, RESOLUTION, Rates, Trial};
 use piste_latency::traced::{Row, Table, Traced, Tracer};
 use serde_json::{Map, Value, json};
 
@@ -117,9 +117,9 @@ fn kind_name(kind: Kind) -> &'static str {
 pub(super) fn rates(measured: &Measured<Rates>) -> Value {
     let found = &measured.found;
     let mut answer = common("npt", measured, found.was_interrupted, &found.notes);
-    let probe = measured.plan.duration.unwrap_or_default();
+    let trial = measured.plan.duration.unwrap_or_default();
     answer.insert("with_kernel".into(), json!(measured.plan.kernel.name()));
-    answer.insert("probe_ns".into(), json!(probe.as_nanos() as u64));
+    answer.insert("trial_ns".into(), json!(trial.as_nanos() as u64));
     answer.insert("resolution_percent".into(), json!(100.0 * RESOLUTION));
     answer.insert("tracers".into(), found.found.iter().map(one_rate).collect());
     answer.into()
@@ -127,21 +127,21 @@ pub(super) fn rates(measured: &Measured<Rates>) -> Value {
 
 fn one_rate(found: &Found) -> Value {
     let mut answer = of_traced(found.traced);
-    let rate = |probe: &Probe| probe.rate_hz;
+    let rate = |trial: &Trial| trial.rate_hz;
     answer.insert("is_complete".into(), json!(found.is_complete));
     answer.insert("reachable_hz".into(), json!(found.reachable_hz));
     answer.insert("loss_free_hz".into(), json!(found.loss_free.as_ref().map(rate)));
     answer.insert("lossy_hz".into(), json!(found.lossy.as_ref().map(rate)));
-    answer.insert("probes".into(), found.probes.iter().map(probe).collect());
+    answer.insert("trials".into(), found.trials.iter().map(trial).collect());
     answer.into()
 }
 
-fn probe(probe: &Probe) -> Value {
+fn trial(trial: &Trial) -> Value {
     json!({
-        "asked_hz": probe.asked_hz,
-        "rate_hz": probe.rate_hz,
-        "events": probe.events,
-        "lost_events": probe.lost,
-        "kernel_lost_events": probe.kernel_lost,
+        "asked_hz": trial.asked_hz,
+        "rate_hz": trial.rate_hz,
+        "events": trial.events,
+        "lost_events": trial.lost,
+        "kernel_lost_events": trial.kernel_lost,
     })
 }

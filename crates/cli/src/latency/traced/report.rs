@@ -252,8 +252,8 @@ fn kind_name(kind: Kind) -> &'static str {
 
 /// The rates at which tracers lose nothing.
 pub(super) fn rates(measured: &Measured<Rates>, width: Width) -> String {
-    let probe = measured.plan.duration.unwrap_or_default();
-    let probe = duration(i64::try_from(probe.as_nanos()).unwrap_or(i64::MAX));
+    let trial = measured.plan.duration.unwrap_or_default();
+    let trial = duration(i64::try_from(trial.as_nanos()).unwrap_or(i64::MAX));
     let stopped = if measured.found.was_interrupted {
         "stopped early"
     } else {
@@ -263,7 +263,7 @@ pub(super) fn rates(measured: &Measured<Rates>, width: Width) -> String {
         "npt with tracers",
         measured,
         None,
-        &format!("{stopped}; probes of {probe}"),
+        &format!("{stopped}; trials of {trial}"),
     );
     text += match measured.plan.kernel {
         KernelEvents::None => "",
@@ -276,7 +276,7 @@ pub(super) fn rates(measured: &Measured<Rates>, width: Width) -> String {
         ("LOSES EVENTS", Align::Right),
         ("LOST THEN", Align::Right),
         ("LOOP REACHES", Align::Right),
-        ("PROBES", Align::Right),
+        ("TRIALS", Align::Right),
     ]);
     for found in &measured.found.found {
         columns.row(cells(found));
@@ -294,7 +294,7 @@ pub(super) fn rates(measured: &Measured<Rates>, width: Width) -> String {
         text += &format!("the search for {} did not finish\n", name(found.traced));
     }
     for found in &measured.found.found {
-        let kernel_lost: u64 = found.probes.iter().map(|probe| probe.kernel_lost).sum();
+        let kernel_lost: u64 = found.trials.iter().map(|trial| trial.kernel_lost).sum();
         if kernel_lost > 0 {
             let lost = counted(kernel_lost.cast_signed(), "event");
             text += &format!(
@@ -308,20 +308,20 @@ pub(super) fn rates(measured: &Measured<Rates>, width: Width) -> String {
 
 fn cells(found: &Found) -> [Cell; 6] {
     let rate = |rate_hz: Option<f64>| rate_hz.map_or("-".into(), rate);
-    let lost = found.lossy.map_or("-".into(), |probe| {
-        let percent = 100.0 * probe.lost as f64 / probe.events.max(1) as f64;
+    let lost = found.lossy.map_or("-".into(), |trial| {
+        let percent = 100.0 * trial.lost as f64 / trial.events.max(1) as f64;
         match percent {
             0.1.. => format!("{percent:.1} %"),
-            _ => counted(probe.lost.cast_signed(), "event"),
+            _ => counted(trial.lost.cast_signed(), "event"),
         }
     });
     [
         name(found.traced).into(),
-        Cell::styled(STRONG, rate(found.loss_free.map(|probe| probe.rate_hz))),
-        rate(found.lossy.map(|probe| probe.rate_hz)).into(),
+        Cell::styled(STRONG, rate(found.loss_free.map(|trial| trial.rate_hz))),
+        rate(found.lossy.map(|trial| trial.rate_hz)).into(),
         lost.into(),
         rate(found.reachable_hz).into(),
-        count(found.probes.len() as i64).into(),
+        count(found.trials.len() as i64).into(),
     ]
 }
 
