@@ -264,8 +264,8 @@ impl<'t> Ground<'t> {
             .unwrap_or_default();
         if !untold.is_empty() {
             notes.push(format!(
-                "the kernel did not record when CPU {} switched from idle to a thread, as Linux 6.18 does not after a CPU was offline: \
-                 a thread is known to run there only from its first event on",
+                "switches from idle to a thread were not recorded on CPU {}, so a thread is known to be running there only from its first \
+                 event on; Linux 6.18 no longer reports these switches on a CPU that was offline once",
                 untold.join(", ")
             ));
         }

@@ -18,8 +18,8 @@ const BEGIN_AT: usize = 32;
 const END_AT: usize = 40;
 const ALL_THREADS: [&str; 4] = ["--table", "threads", "--limit", "1000000"];
 
-/// The whole system while a script computes, writes and waits; on one CPU that stays online, as Linux 6.18 does not tell who follows the idle
-/// thread on one that was offline. Without loss: nothing is missing but what a test takes away.
+/// The whole system while a script computes, writes and waits; on one CPU that stays online, because Linux 6.18 no longer reports switches away
+/// from the idle thread on a CPU that was offline once. Without loss: nothing is missing but what a test takes away.
 fn record(place: &KernelWorkplace) -> PathBuf {
     let busy = "for i in 1 2 3 4; do ls / | sort | md5sum; dd if=/dev/zero of=file bs=4K count=20 conv=fsync status=none; sleep 0.05; done";
     let (trace, _) = record_whole(place, &["-a"], &["taskset", "-c", &allowed_cpu(), "sh", "-c", busy]);

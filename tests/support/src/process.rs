@@ -287,7 +287,8 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A CPU that this process may run on: the first one, which was always online. Of others Linux 6.18 may not tell when they end to idle.
+/// A CPU that this process may run on: the first one, which was always online. On a CPU that was offline once, Linux 6.18 no longer
+/// reports switches away from the idle thread.
 ///
 /// # Panics
 /// The kernel does not tell.

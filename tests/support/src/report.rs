@@ -24,7 +24,7 @@ pub const STATES: [&str; 9] = [
 /// where the file system cannot.
 pub const READ_DIRECTLY: &str = "
 import mmap, os, sys, time
-# On a CPU that was always online: of others Linux 6.18 does not tell when they end to idle.
+# On a CPU that was always online: Linux 6.18 no longer reports switches away from the idle thread on a CPU that was offline once.
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
 os.write(fd, bytes(1 << 20))

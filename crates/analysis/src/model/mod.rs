@@ -87,8 +87,8 @@ pub struct Circumstances {
     pub has_interrupts: bool,
     /// It tells all switches to the threads that it has events of.
     pub has_arrivals: bool,
-    /// CPUs of which no switch away from the idle thread is told: Linux 6.18 tells none after a CPU was offline. More of them may be found in
-    /// the trace.
+    /// CPUs whose switches away from the idle thread are not reported: Linux 6.18 no longer reports them on a CPU that was offline once. More
+    /// such CPUs may be found in the trace.
     pub idle_ends_untold: BTreeSet<u32>,
     /// System calls of which only entries, or only exits, are recorded.
     pub half_calls: BTreeSet<String>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether the kernel tells when a CPU turns from its idle thread to another one. Linux 6.18 does not once the CPU was offline; nothing but
-//! trying shows it.
+//! Whether the kernel reports when a CPU switches away from its idle thread. Linux 6.18 no longer does so on a CPU that was offline once;
+//! only trying it shows that.
 
 use std::io;
 use std::path::Path;

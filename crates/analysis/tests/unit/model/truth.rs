@@ -74,7 +74,7 @@ enum Damage {
     NoWaking,
     NoWakeups,
     NoInterrupts,
-    /// No switch of a CPU away from its idle thread is told: Linux 6.18 does so when the CPU was offline once.
+    /// Switches of a CPU away from its idle thread are not reported: Linux 6.18 no longer reports them on a CPU that was offline once.
     NoIdleEnds(u32, Besides),
 }
 
