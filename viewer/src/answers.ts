@@ -16,8 +16,8 @@ const KEPT_MAX = 32;
 interface Manner<T> {
 	/** How long nothing is another thing before it is asked for. */
 	restMs?: number;
-	/** It is asked again whenever this is another thing; the answer before stays until then. */
-	again?: unknown;
+	/** It is asked again whenever a part of this is another; the answer before stays until then. */
+	again?: readonly unknown[];
 	/** Answers that do not change, by what they are of: words and numbers. */
 	kept?: Map<string, T> | undefined;
 }
@@ -26,7 +26,7 @@ interface Manner<T> {
 export function useAnswer<T>(
 	of: readonly unknown[] | null,
 	ask: (signal: AbortSignal) => Promise<T>,
-	{ restMs = 0, again, kept }: Manner<T> = {},
+	{ restMs = 0, again = [], kept }: Manner<T> = {},
 ): Answered<T> {
 	const [found, setFound] = useState<(Answered<T> & { of: readonly unknown[] }) | null>(null);
 	const known = of === null ? undefined : kept?.get(of.join(" "));
@@ -53,7 +53,7 @@ export function useAnswer<T>(
 				controller.abort();
 			};
 		},
-		of ? [...of, again] : [],
+		of ? [...of, ...again] : [],
 	);
 	if (known !== undefined) return { answer: known, problem: undefined };
 	const isOwn = of !== null && found?.of.length === of.length && found.of.every((part, index) => part === of[index]);

@@ -14,6 +14,7 @@ import { PathTab } from "./pathtab";
 import { ofRange } from "./queries";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
+import type { Selection } from "./selected";
 import { SPANS_TAB, SpansTab } from "./spanstab";
 import { AnalysisView, analysisOf } from "./tables";
 import { duration, moment } from "./time";
@@ -29,6 +30,7 @@ export interface Props {
 	shown: Shown;
 	theme: Theme;
 	show: (change: Partial<Shown>) => void;
+	selection: Selection;
 	/** While its tab is open. */
 	path: PathShown | null;
 	/** What the selected thread woke. */
@@ -55,12 +57,9 @@ const BY: Record<string, string> = {
 };
 
 function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
-	const { recording, origin, lanes, shown, selected, theme, show, wakes } = props;
-	const { answer: found, problem } = useAnswer(
-		[recording, origin, selected.lane],
-		(signal) => api.piece(recording, selected.lane, origin + BigInt(Math.round(selected.at)), signal),
-		{ again: selected },
-	);
+	const { origin, lanes, shown, selected, theme, show, wakes } = props;
+	const { last, problem } = props.selection;
+	const found = last?.found;
 	const lane = lanes.get(selected.lane);
 	if (!lane) return null;
 	const ns = (text: string) => Number(BigInt(text) - origin);
@@ -86,8 +85,7 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 	const state = piece ? (piece.class as Class) : null;
 	const meaning = lane.quantity ? MEANINGS[lane.quantity] : null;
 	const isAmount = meaning !== null && !meaning.isLevel;
-	// A thread's first piece begins with it.
-	const creator = piece && lane.first_ns === piece.begin_ns ? lanes.get(lane.created_by ?? -1) : undefined;
+	const creator = lanes.get(last?.creator ?? -1);
 	const hasPath = lanes.hasKernel && candidates(shown, lanes).length > 0;
 	const isPath = hasPath && shown.tab === PATH_TAB;
 	const isThread = lane.kind === "thread";
@@ -260,7 +258,7 @@ function Wakes({ woken: { wait, searchedUntil }, lanes, show }: { woken: Woken; 
 /** Of a system call or a span: how much of its time its thread had a CPU. */
 function CpuTime({ recording, lanes, shown, piece }: Props & { piece: api.Named }) {
 	const thread = shown.selected ? lanes.threadOf(shown.selected.lane) : undefined;
-	const { answer } = useAnswer(thread ? [recording, thread, piece] : null, (signal) =>
+	const { answer } = useAnswer(thread ? [recording, thread.id, piece.begin_ns, piece.end_ns] : null, (signal) =>
 		api.sums(recording, [thread!.id], BigInt(piece.begin_ns), BigInt(piece.end_ns), signal),
 	);
 	const sum = answer?.[0];
@@ -368,7 +366,7 @@ function Range(props: Props & { range: Span }) {
 			if (tab === "numbers") return analysisOf(await numbers(recording, lanes, begin, end, signal));
 			return analysisOf(await api.analysis(recording, tab, begin, end, signal, ROWS_MAX + 1));
 		},
-		{ restMs: REST_MS, again: lanes },
+		{ restMs: REST_MS, again: [lanes] },
 	);
 	return (
 		<section class="details" aria-label="Range">

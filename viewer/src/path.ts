@@ -6,6 +6,7 @@ import { REST_MS, useAnswer } from "./answers";
 import * as api from "./api";
 import { css, type Theme } from "./colours";
 import type { Lanes } from "./rows";
+import type { Selection } from "./selected";
 import type { Span } from "./timeline";
 
 /** The tab of the details that shows it. */
@@ -155,19 +156,16 @@ export function candidates(shown: Shown, lanes: Lanes): number[] {
 }
 
 /** The path that is shown: of the piece that is selected, or else of the range; null while its tab is closed. */
-export function usePath(recording: number, origin: bigint, lanes: Lanes | null, shown: Shown): PathShown | null {
+export function usePath(
+	recording: number,
+	origin: bigint,
+	lanes: Lanes | null,
+	shown: Shown,
+	{ known, problem: notFound }: Selection,
+): PathShown | null {
 	const isOpen = shown.page === "timeline" && shown.tab === PATH_TAB && lanes?.hasKernel === true;
 	const { selected, range } = shown;
-	const { answer: piece, problem: notFound } = useAnswer(
-		isOpen && selected ? [recording, origin, selected] : null,
-		async (signal): Promise<Span | null> => {
-			const at = origin + BigInt(Math.round(selected!.at));
-			const { piece } = await api.piece(recording, selected!.lane, at, signal);
-			const ns = (text: string) => Number(BigInt(text) - origin);
-			return piece && { begin: ns(piece.begin_ns), end: ns(piece.end_ns) };
-		},
-	);
-	const span = selected ? (piece ?? null) : range;
+	const span = selected ? (known?.span ?? null) : range;
 	const asked = useMemo(() => {
 		if (!isOpen || !lanes || !span) return null;
 		const found = candidates(shown, lanes);
@@ -176,7 +174,7 @@ export function usePath(recording: number, origin: bigint, lanes: Lanes | null, 
 	const tid = asked ? (lanes?.get(asked.thread)?.tid ?? null) : null;
 	// Who comes back to a thread need not wait again.
 	const kept = useRef(new Map<string, unknown>());
-	const isLookingUp = isOpen && selected !== null && piece === undefined && !notFound;
+	const isLookingUp = isOpen && selected !== null && !known && !notFound;
 	const { answer, problem } = useAnswer(
 		asked && tid !== null ? [recording, tid, asked.span.begin, asked.span.end] : null,
 		(signal) => {

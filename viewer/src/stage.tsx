@@ -17,7 +17,7 @@ import { Overview } from "./overview";
 import { Painter } from "./painter";
 import type { Segment } from "./path";
 import { choiceOf, type LaneRow, type Lanes, type Row, seenOf } from "./rows";
-import { useSelected } from "./selected";
+import type { Known } from "./selected";
 import { moment } from "./time";
 import { AXIS_HEIGHT, type Scene, type Size, type Span } from "./timeline";
 import { Tip } from "./tip";
@@ -27,6 +27,8 @@ import type { Wait } from "./wakes";
 const SPAN_MIN = 100;
 /** Beyond the ends of the recording, as a part of what is seen. */
 const MARGIN = 0.5;
+/** As long as it is not known what is selected. */
+const NOTHING = { span: null, waker: null, creator: null };
 
 /** What a timeline is told, if there are two with a common axis. */
 export interface Pair {
@@ -61,6 +63,8 @@ interface Props {
 	/** Another one whenever the recording's timeline has grown. */
 	grown: string;
 	failed: (why: string | null) => void;
+	/** What is selected; null: it is not known yet. */
+	known: Known | null;
 	/** The critical path that is shown. */
 	path: Segment[];
 	/** The next wait that the selected thread ended. */
@@ -109,6 +113,7 @@ export function Stage(props: Props) {
 		isWhole,
 		grown,
 		failed,
+		known,
 		path,
 		wakes,
 		sees,
@@ -124,7 +129,7 @@ export function Stage(props: Props) {
 	const [isExporting, setExporting] = useState(false);
 
 	const { selected } = shown;
-	const { span: selectedSpan, waker, creator } = useSelected(recording, origin, lanes, selected);
+	const { span: selectedSpan, waker, creator } = known ?? NOTHING;
 
 	// An address may have any.
 	const isFollowing = isLive && shown.follow;

@@ -22,10 +22,13 @@ export interface Woken {
 }
 
 /** Of the selected piece of a thread, from the selected time on; null: it is not known yet, or no thread is selected. */
-export function useWakes(recording: number, origin: bigint, lanes: Lanes | null, shown: Shown): Woken | null {
-	const { selected } = shown;
-	const isSeen = shown.page === "timeline" || shown.page === "compare";
-	const isThread = isSeen && selected !== null && lanes?.get(selected.lane)?.kind === "thread";
+export function useWakes(
+	recording: number,
+	origin: bigint,
+	lanes: Lanes | null,
+	selected: Shown["selected"],
+): Woken | null {
+	const isThread = selected !== null && lanes?.get(selected.lane)?.kind === "thread";
 	const { answer } = useAnswer(isThread ? [recording, origin, selected] : null, async (signal): Promise<Woken> => {
 		const at = origin + BigInt(Math.round(selected!.at));
 		const ns = (text: string) => Number(BigInt(text) - origin);

@@ -258,11 +258,8 @@ const scenarios = {
 		}
 		await ended.first().waitFor();
 		await shot(page, "waker");
-		// The key does nothing until the lanes know the piece, too.
-		await until("the waker is shown", async () => {
-			await page.keyboard.press("[");
-			return (await details.locator("h2", { hasText: /^waker/ }).count()) > 0;
-		});
+		await page.keyboard.press("[");
+		await details.locator("h2", { hasText: /^waker/ }).waitFor();
 	},
 
 	// From a thread's first piece to the thread that created it.
