@@ -66,7 +66,7 @@ export function headingOf(lane: Lane, grouping: Grouping): Pick<Group, "key" | "
 		// What a program recorded in a container has no process of the kernel.
 		const key = isThread ? `p${lane.process}` : `r${lane.pid ?? ""}`;
 		const pid = lane.pid ?? lane.tid;
-		return { key, title: pid == null ? "Unknown process" : `process ${pid}`, note: pid == null ? "" : String(pid) };
+		return { key, title: pid == null ? "Unknown process" : `Process ${pid}`, note: pid == null ? "" : String(pid) };
 	}
 	if (grouping === "user") {
 		if (!isThread || lane.uid == null) return { key: "u", title: "Unknown user", note: "" };

@@ -283,7 +283,7 @@ export class Lanes implements Names {
 				isByProcess(grouping) &&
 				lane.name &&
 				/^[pr]/.test(group.key) &&
-				(isMain || group.title.startsWith("process "))
+				(isMain || group.title.startsWith("Process "))
 			) {
 				group.title = lane.name;
 				group.place.name = lane.name;
@@ -446,26 +446,26 @@ export function title(lane: Lane, lanes: Lanes): string {
 		case "cpu":
 			return `CPU ${lane.cpu}`;
 		case "thread":
-			return lane.name || `thread ${lane.tid}`;
+			return lane.name || `Thread ${lane.tid}`;
 		case "calls":
-			return `system calls of ${lanes.name(lane.of ?? -1)}`;
+			return `System calls of ${lanes.name(lane.of ?? -1)}`;
 		case "spans":
 		case "events":
-			return lane.name || (lane.tid == null ? "unknown thread" : `thread ${lane.tid}`);
+			return lane.name || (lane.tid == null ? "Unknown thread" : `Thread ${lane.tid}`);
 		case "counter":
-			return `${counted(lane, lanes)} ${QUANTITY_NAMES[lane.quantity!]}`;
+			return `${counted(lane, lanes)} ${QUANTITY_NAMES[lane.quantity!].toLowerCase()}`;
 		default:
 			return lane.name ?? "";
 	}
 }
 
 const QUANTITY_NAMES: Record<NonNullable<Lane["quantity"]>, string> = {
-	frequency: "frequency",
-	received: "received",
-	queued: "queued to send",
-	sent: "sent",
-	read: "read",
-	written: "written",
+	frequency: "Frequency",
+	received: "Received",
+	queued: "Queued to send",
+	sent: "Sent",
+	read: "Read",
+	written: "Written",
 };
 
 /** Whose number it is. */
@@ -474,11 +474,12 @@ function counted(lane: Lane, lanes: Lanes): string {
 	return lane.of == null ? (lane.name ?? "") : lanes.name(lane.of);
 }
 
-/** Below the lane of its thread. */
+/** The title of a lane below that of its thread, CPU or device. */
 function inner(lane: Lane): string {
 	if (lane.kind === "counter") return QUANTITY_NAMES[lane.quantity!];
-	if (lane.kind === "calls") return "system calls";
-	return lane.kind === "spans" && lane.depth ? `spans, depth ${lane.depth}` : lane.kind;
+	if (lane.kind === "calls") return "System calls";
+	if (lane.kind === "events") return "Events";
+	return lane.depth ? `Spans, depth ${lane.depth}` : "Spans";
 }
 
 export function note(lane: Lane): string {
@@ -487,6 +488,6 @@ export function note(lane: Lane): string {
 	const thread = lane.name ? lane.tid : null;
 	const process = lane.pid != null && lane.pid !== lane.tid ? `of ${lane.pid}` : "";
 	const ids = [thread, process].filter((part) => part != null && part !== "").join(" ");
-	const what = lane.is_kernel ? "kernel" : lane.kind === "thread" ? "" : inner(lane);
+	const what = lane.is_kernel ? "kernel" : lane.kind === "thread" ? "" : inner(lane).toLowerCase();
 	return [ids, what].filter(Boolean).join(", ");
 }
