@@ -17,7 +17,7 @@ import { note, title } from "./rows";
 import type { Selection } from "./selected";
 import { SPANS_TAB, SpansTab } from "./spanstab";
 import { AnalysisView, analysisOf } from "./tables";
-import { duration, moment } from "./time";
+import { duration, lengthOf, moment } from "./time";
 import type { Span } from "./timeline";
 import { Waiting } from "./waiting";
 import type { Woken } from "./wakes";
@@ -63,7 +63,6 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 	const lane = lanes.get(selected.lane);
 	if (!lane) return null;
 	const ns = (text: string) => Number(BigInt(text) - origin);
-	const length = (piece: api.Named) => Number(BigInt(piece.end_ns) - BigInt(piece.begin_ns));
 	const named = (name: api.Label | null) => (name ? lanes.said(name) : "");
 	const piece = found?.piece;
 	const go = (to: api.Named | null | undefined) =>
@@ -77,7 +76,7 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 					{meaning && to.value !== undefined
 						? valueText(Number(to.value), meaning)
 						: named(to.what) || CLASS_NAMES[to.class as Class]}
-					{length(to) > 0 && `, ${duration(length(to))}`}
+					{lengthOf(to) > 0 && `, ${duration(lengthOf(to))}`}
 				</small>
 			)}
 		</button>
@@ -160,7 +159,7 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 									</dd>
 								</>
 							)}
-							{length(piece) === 0 ? (
+							{lengthOf(piece) === 0 ? (
 								<>
 									<dt>At</dt>
 									<dd>{moment(ns(piece.begin_ns), 1)}</dd>
@@ -168,14 +167,14 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 							) : (
 								<>
 									<dt>Duration</dt>
-									<dd>{duration(length(piece))}</dd>
+									<dd>{duration(lengthOf(piece))}</dd>
 									<dt>From</dt>
 									<dd>{moment(ns(piece.begin_ns), 1)}</dd>
 									<dt>To</dt>
 									<dd>{moment(ns(piece.end_ns), 1)}</dd>
 								</>
 							)}
-							{state === "other" && length(piece) > 0 && <CpuTime {...props} piece={piece} />}
+							{state === "other" && lengthOf(piece) > 0 && <CpuTime {...props} piece={piece} />}
 							{isThread && wakes && (
 								<>
 									<dt>Wakes next</dt>
@@ -194,7 +193,7 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 						</button>
 					</p>
 				</div>
-				{piece && state !== "unknown" && !meaning && length(piece) > 0 && <AlikeView {...props} piece={piece} />}
+				{piece && state !== "unknown" && !meaning && lengthOf(piece) > 0 && <AlikeView {...props} piece={piece} />}
 			</div>
 		</>
 	);
@@ -264,7 +263,7 @@ function CpuTime({ recording, lanes, shown, piece }: Props & { piece: api.Named 
 	const sum = answer?.[0];
 	if (!sum) return null;
 	const of = (...names: string[]) => names.reduce((all, name) => all + (sum.ns[name] ?? 0), 0);
-	const length = Number(BigInt(piece.end_ns) - BigInt(piece.begin_ns));
+	const length = lengthOf(piece);
 	const said = (ns: number) => `${duration(ns)} (${Math.round((ns / length) * 100)} %)`;
 	const others = [
 		["waiting for a CPU", of("runnable")],

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Along the arrows of wake-ups, forwards: the next wait that the selected thread ended.
+// Follows the arrows of wake-ups forwards: finds the next wait that the selected thread ended.
 import type { Shown } from "./address";
 import { useAnswer } from "./answers";
 import * as api from "./api";
 import type { Lanes } from "./rows";
+import { lengthOf } from "./time";
 
 /** A wait that the selected thread ended. */
 export interface Wait {
@@ -21,7 +22,7 @@ export interface Woken {
 	searchedUntil: number | null;
 }
 
-/** Of the selected piece of a thread, from the selected time on; null: it is not known yet, or no thread is selected. */
+/** What the selected thread wakes next, from the selected time on; null: it is not known yet, or no thread is selected. */
 export function useWakes(
 	recording: number,
 	origin: bigint,
@@ -36,7 +37,7 @@ export function useWakes(
 		const found = wait && {
 			lane: wait.lane,
 			at: ns(wait.end_ns),
-			length: Number(BigInt(wait.end_ns) - BigInt(wait.begin_ns)),
+			length: lengthOf(wait),
 		};
 		return { wait: found, searchedUntil: until_ns === null ? null : ns(until_ns) };
 	});
