@@ -31,7 +31,7 @@ export interface Props {
 	theme: Theme;
 	show: (change: Partial<Shown>) => void;
 	selection: Selection;
-	/** While its tab is open. */
+	/** Null while its tab is closed. */
 	path: PathShown | null;
 	/** What the selected thread woke. */
 	wakes: Woken | null;
@@ -46,7 +46,7 @@ export function Details(props: Props) {
 	return null;
 }
 
-/** What `by` of a piece is called, where it is not who ended a wait. */
+/** The label of `by` of a piece, where it is not the thread that ended a wait. */
 const BY: Record<string, string> = {
 	device: "Requested by",
 	read: "Requested by",
@@ -254,7 +254,7 @@ function Wakes({ woken: { wait, searchedUntil }, lanes, show }: { woken: Woken; 
 	);
 }
 
-/** Of a system call or a span: how much of its time its thread had a CPU. */
+/** For how much of a system call or a span its thread had a CPU. */
 function CpuTime({ recording, lanes, shown, piece }: Props & { piece: api.Named }) {
 	const thread = shown.selected ? lanes.threadOf(shown.selected.lane) : undefined;
 	const { answer } = useAnswer(thread ? [recording, thread.id, piece.begin_ns, piece.end_ns] : null, (signal) =>
@@ -285,7 +285,7 @@ function CpuTime({ recording, lanes, shown, piece }: Props & { piece: api.Named 
 	);
 }
 
-/** With what a trace must have for them. */
+/** The names of the tabs, and what a trace must contain for them. */
 const TABS = [
 	["states", "States by thread", "kernel"],
 	["numbers", "Numbers", "kernel"],
@@ -306,13 +306,13 @@ function tabsOf(lanes: Lanes) {
 	return TABS.filter(([, , needs]) => needs === null || (needs === "kernel" ? lanes.hasKernel : hasSpans));
 }
 
-/** They ask for themselves. */
+/** These tabs send their own requests. */
 const OWN_TABS: readonly string[] = [PATH_TAB, SPANS_TAB, FLAME_TAB];
 
-/** As many are shown of a table. */
+/** How many rows of a table are shown. */
 const ROWS_MAX = 100;
 
-/** For how long each thread was in each state; those that did most come first. */
+/** How long each thread was in each state, the busiest threads first. */
 async function states(recording: number, lanes: Lanes, begin: bigint, end: bigint, signal: AbortSignal) {
 	const threads = lanes.all.filter((lane) => lane.kind === "thread").map((lane) => lane.id);
 	const sums = await api.sums(recording, threads, begin, end, signal);
@@ -331,7 +331,7 @@ async function states(recording: number, lanes: Lanes, begin: bigint, end: bigin
 	return { threads: rows };
 }
 
-/** What came through interfaces and devices, and how fast CPUs were. */
+/** How much data passed through interfaces and devices, and how fast CPUs were. */
 async function numbers(recording: number, lanes: Lanes, begin: bigint, end: bigint, signal: AbortSignal) {
 	const counters = lanes.all.filter((lane) => lane.kind === "counter");
 	const sums = await api.sums(

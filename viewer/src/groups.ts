@@ -36,7 +36,7 @@ export type Grouping = Shown["group"];
 
 const byName = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 
-/** The order of two things, which have a number each for the case that all else is the same. */
+/** How to sort two things: negative if the first comes first, 0 if the caller decides. */
 export function before(order: Order, one: Place, other: Place): number {
 	if (one.rank !== other.rank) return one.rank - other.rank;
 	switch (order) {
@@ -63,7 +63,7 @@ export function headingOf(lane: Lane, grouping: Grouping): Pick<Group, "key" | "
 	const isThread = lane.kind === "thread";
 	if (isByProcess(grouping)) {
 		if (lane.is_kernel) return { key: "kernel", title: "Kernel threads", note: "" };
-		// What a program recorded in a container has no process of the kernel.
+		// The lanes of a program in a container belong to no process that the kernel recorded.
 		const key = isThread ? `p${lane.process}` : `r${lane.pid ?? ""}`;
 		const pid = lane.pid ?? lane.tid;
 		return { key, title: pid == null ? "Unknown process" : `Process ${pid}`, note: pid == null ? "" : String(pid) };

@@ -11,7 +11,7 @@ import type { Span } from "./timeline";
 
 /** The tab of the details that shows it. */
 export const PATH_TAB = "path";
-/** Of a longer path, so many segments are asked for. */
+/** How many segments of a longer path are asked for. */
 export const SEGMENTS_MAX = 4000;
 
 /** What has a CPU, waits or is unknown. */
@@ -172,7 +172,7 @@ export function usePath(
 		return found.length > 0 ? { thread: found[0]!, candidates: found, span } : null;
 	}, [isOpen, lanes, span, shown.selected, shown.last, shown.pinned]);
 	const tid = asked ? (lanes?.get(asked.thread)?.tid ?? null) : null;
-	// Who comes back to a thread need not wait again.
+	// If you come back to a thread, you need not wait again.
 	const kept = useRef(new Map<string, unknown>());
 	const isLookingUp = isOpen && selected !== null && !known && !notFound;
 	const { answer, problem } = useAnswer(
@@ -212,7 +212,7 @@ export interface Line {
 	colour: string;
 }
 
-/** Along the lane that is on the path at each time, and connectors where it passes from one thread to another. To be drawn one over the other. */
+/** Lines along the lanes that are on the path, and connectors where it passes from one thread to another. Draw them one over the other. */
 export function pathLines(segments: Segment[], heights: Heights, place: Place): Line[] {
 	const { span, width, scale, theme } = place;
 	const nsPerPixel = (span.end - span.begin) / width;
@@ -227,7 +227,7 @@ export function pathLines(segments: Segment[], heights: Heights, place: Place): 
 			const [left, right] = [x(begin), x(end)];
 			if (y !== undefined) lines += `M${left} ${y}H${Math.max(right, left + scale)}`;
 			if (before?.y !== undefined && y !== undefined && before.y !== y && begin === before.end && begin >= span.begin) {
-				// Side by side they would hide the lanes.
+				// Connectors side by side would hide the lanes.
 				if (left >= drawn + CONNECTORS_APART * scale) {
 					connectors += `M${left} ${before.y}V${y}`;
 					drawn = left;
@@ -236,7 +236,7 @@ export function pathLines(segments: Segment[], heights: Heights, place: Place): 
 		}
 		before = { y, end };
 	}
-	// On a halo, so that it is seen on every colour.
+	// With a halo, the path is visible on every colour.
 	return [
 		{ colour: css(theme.background), more: 2 * scale },
 		{ colour: theme.path, more: 0 },

@@ -13,7 +13,7 @@ interface Shape {
 	/** Behind the title, less important. */
 	note: string;
 	height: number;
-	/** Below so many headings. */
+	/** Below how many headings it is. */
 	level: number;
 }
 
@@ -52,7 +52,7 @@ export function indentOf(row: Row): number {
 	return outer + (row.lane !== null && row.isInner ? INDENT_INNER : 0);
 }
 
-/** The rows that are seen in so much height, with how far below its top they begin (CSS pixels). `scroll`: so much of them is above it. */
+/** The rows that are visible in an area of a height, and how far below its top they are. `scroll`: how much of the rows is above it (CSS pixels). */
 export function seenOf(
 	{ rows, scroll }: { rows: readonly Row[]; scroll: number },
 	height: number,
@@ -176,7 +176,7 @@ export class Lanes implements Names {
 		const origin = BigInt(all.find(({ first_ns }) => first_ns)?.first_ns ?? 0);
 		for (const lane of all) {
 			this.places.set(lane.id, {
-				// Threads whose programs record something are what somebody looks for.
+				// You most likely look for threads whose programs record something.
 				rank: RANKS[lane.kind] - (this.programs.has(lane.id) ? 0.5 : 0),
 				busyNs: Number(lane.busy_ns),
 				name: title(lane, this),
@@ -239,7 +239,7 @@ export class Lanes implements Names {
 		return { cpus: this.cpus, interrupts: this.interrupts, titles };
 	}
 
-	/** Threads that are shown only if somebody looks for them. */
+	/** How many threads are shown only if a filter finds them. */
 	get unknown(): number {
 		return this.all.filter((lane) => lane.is_unknown && !this.programs.has(lane.id)).length;
 	}
@@ -408,7 +408,7 @@ export class Lanes implements Names {
 	}
 }
 
-/** Whether a lane of the kernel is that of a program's thread. In a container, ids are other ones than the kernel's: then the name is, too. */
+/** Whether the kernel's lane belongs to the thread of a program's lane. A container's IDs may be those of other threads, so names must match, too. */
 const isOf = ({ tid, pid, name }: Lane, lane: Lane): boolean =>
 	lane.tid === tid && (lane.pid ?? pid) === pid && (!name || lane.name === name);
 
