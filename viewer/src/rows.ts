@@ -268,6 +268,7 @@ export class Lanes implements Names {
 			if (!group) {
 				group = {
 					...heading,
+					note: "",
 					place: { ...place, busyNs: 0, name: heading.title, number: lane.pid ?? place.number },
 					cpuNs: 0,
 					count: 0,
@@ -286,6 +287,8 @@ export class Lanes implements Names {
 				(isMain || group.title.startsWith("Process "))
 			) {
 				group.title = lane.name;
+				// Without a name, the title has the number.
+				group.note = String(lane.pid ?? lane.tid);
 				group.place.name = lane.name;
 			}
 			group.place.rank = Math.min(group.place.rank, place.rank);

@@ -303,6 +303,12 @@ test("what has no name is called by its number", () => {
 		"Unknown thread",
 	]);
 	assert.deepEqual([lanes.name(2), lanes.name(3)], ["System calls of Thread 10", "Thread 10"]);
+	// The number is not repeated behind the title.
+	const noteOf = (name) =>
+		lanesOf([thread(10, 10, name, 5), thread(11, 10, "", 3)])
+			.groups("process")
+			.get(0).note;
+	assert.deepEqual([noteOf(""), noteOf("server")], ["", "10"]);
 });
 
 test("processes are below those that they come from", () => {
