@@ -7,7 +7,7 @@ import type { Class } from "./colours";
 import { CLASS_NAMES } from "./colours";
 import type { Props } from "./details";
 import { around } from "./places";
-import { duration, moment } from "./time";
+import { duration, lengthOf, moment } from "./time";
 
 const WIDTH = 440;
 const HEIGHT = 96;
@@ -68,7 +68,7 @@ function Histogram({
 	piece,
 	alike,
 }: Props & { piece: api.Named; alike: api.Alike }) {
-	const own = Number(BigInt(piece.end_ns) - BigInt(piece.begin_ns));
+	const own = lengthOf(piece);
 	const { bars } = alike;
 	const scale = useMemo(() => scaleOf(bars), [bars]);
 	const [chosen, choose] = useState<number | null>(null);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the server says about what is shown: asked for when that is another thing, and given up when nobody waits for it any more.
+// Asks the server about what is shown: again whenever that changes. A request whose answer is no longer needed is cancelled.
 import { useEffect, useRef, useState } from "preact/hooks";
 
 export interface Answered<T> {
@@ -8,29 +8,29 @@ export interface Answered<T> {
 	problem: string | undefined;
 }
 
-/** For what follows a drag or the keys: not at every step. */
+/** For requests that follow a drag or keys: they are not sent at every step. */
 export const REST_MS = 250;
-/** Of answers that are kept, so many. */
+/** How many answers are kept. */
 const KEPT_MAX = 32;
 
 interface Manner<T> {
-	/** How long nothing is another thing before it is asked for. */
+	/** How long nothing must change before the request is sent. */
 	restMs?: number;
-	/** It is asked again whenever this is another thing; the answer before stays until then. */
-	again?: unknown;
-	/** Answers that do not change, by what they are of: words and numbers. */
+	/** Whenever a part of this changes, the request is sent again; until its answer arrives, the answer before stays. */
+	again?: readonly unknown[];
+	/** Answers that never change, by the parts of `of`, which must be texts and numbers. */
 	kept?: Map<string, T> | undefined;
 }
 
-/** The answer to `ask`, which is asked whenever a part of `of` is another; null: nothing is asked. The answer is never that of another `of`. */
+/** The answer to `ask`, which is called whenever a part of `of` changes; if `of` is null, never. The answer never belongs to another `of`. */
 export function useAnswer<T>(
 	of: readonly unknown[] | null,
 	ask: (signal: AbortSignal) => Promise<T>,
-	{ restMs = 0, again, kept }: Manner<T> = {},
+	{ restMs = 0, again = [], kept }: Manner<T> = {},
 ): Answered<T> {
 	const [found, setFound] = useState<(Answered<T> & { of: readonly unknown[] }) | null>(null);
 	const known = of === null ? undefined : kept?.get(of.join(" "));
-	// What is asked for may have become final meanwhile, or the reverse.
+	// Whether answers are kept may change while a request is on its way.
 	const keeps = useRef(kept);
 	keeps.current = kept;
 	useEffect(
@@ -53,7 +53,7 @@ export function useAnswer<T>(
 				controller.abort();
 			};
 		},
-		of ? [...of, again] : [],
+		of ? [...of, ...again] : [],
 	);
 	if (known !== undefined) return { answer: known, problem: undefined };
 	const isOwn = of !== null && found?.of.length === of.length && found.of.every((part, index) => part === of[index]);

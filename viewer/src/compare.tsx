@@ -12,7 +12,7 @@ import { aligned, exchanged, nsOf, ofSecond, otherOf, type Place, placed, reachO
 import type { Segment } from "./path";
 import { nameOf, type Opened, useRecording } from "./recording";
 import { note, title } from "./rows";
-import { type Selected, useSelected } from "./selected";
+import { type Known, useSelected } from "./selected";
 import { type Pair, Stage } from "./stage";
 import { duration, moment } from "./time";
 import { useWakes, type Wait } from "./wakes";
@@ -33,6 +33,8 @@ interface Props {
 	/** its notes, and how one is written. */
 	notes: readonly Note[];
 	write: (note: Draft) => void;
+	/** What is selected in it; null: it is not known yet. */
+	known: Known | null;
 	/** The next wait that its selected thread ended. */
 	wakes: Wait | null;
 	theme: Theme;
@@ -113,7 +115,7 @@ function Choose({ statuses, recording, show }: Props) {
 }
 
 function Comparison(props: Props & { other: number }) {
-	const { statuses, recording, other, first, notes, write, wakes, theme, shown, show, fail, failed } = props;
+	const { statuses, recording, other, first, notes, write, known, wakes, theme, shown, show, fail, failed } = props;
 	const second = useRecording(other, statuses[other], fail);
 	const ofOther = useMemo(() => secondOf(shown), [shown]);
 	const showOther = useCallback(
@@ -130,11 +132,8 @@ function Comparison(props: Props & { other: number }) {
 	);
 	const book = useNotes(other, second.origin, statuses[other]?.begin_ns != null);
 	const [draft, setDraft] = useState<Draft | null>(null);
-	const wakesOfOther = useWakes(other, second.origin, second.lanes, ofOther);
-	const pieces: [Selected, Selected] = [
-		useSelected(recording, first.origin, first.lanes, shown.selected),
-		useSelected(other, second.origin, second.lanes, ofOther.selected),
-	];
+	const wakesOfOther = useWakes(other, second.origin, second.lanes, ofOther.selected);
+	const pieces = [known, useSelected(other, second.origin, second.lanes, ofOther.selected).known] as const;
 
 	const [active, activate] = useState<Side>(0);
 	/** Where the pointer is, in times of the first recording. */
@@ -147,7 +146,7 @@ function Comparison(props: Props & { other: number }) {
 	}, [shown.offset]);
 
 	// The begin of the piece, once it is known.
-	const anchor = ({ span }: Selected, { selected, marks }: Own) => span?.begin ?? selected?.at ?? marks.at(-1);
+	const anchor = (known: Known | null, { selected, marks }: Own) => known?.span?.begin ?? selected?.at ?? marks.at(-1);
 	const anchors = [anchor(pieces[0], shown), anchor(pieces[1], shown.second)] as const;
 	const canAlign = anchors[0] !== undefined && anchors[1] !== undefined;
 	const align = () => canAlign && show((now) => aligned(anchors[0]!, anchors[1]!, now, reach));
@@ -267,6 +266,7 @@ function Comparison(props: Props & { other: number }) {
 						isWhole={status.state === "whole"}
 						grown={`${opened.progress} ${opened.whole.end}`}
 						failed={failed}
+						known={pieces[index]}
 						path={NO_PATH}
 						wakes={isFirst ? wakes : (wakesOfOther?.wait ?? null)}
 						matches={NO_MATCHES}
@@ -284,14 +284,15 @@ function Comparison(props: Props & { other: number }) {
 	};
 	const said = ([0, 1] as const).map((index) => {
 		const { lanes } = index === 0 ? first : second;
-		const { piece, span } = pieces[index];
+		const { found, span } = pieces[index] ?? {};
+		const piece = found?.piece;
 		const selected = index === 0 ? shown.selected : ofOther.selected;
 		const lane = selected && lanes?.get(selected.lane);
 		if (!piece || !span || !lane || !lanes) return null;
 		const what = piece.what ? lanes.said(piece.what) : CLASS_NAMES[piece.class as Class];
 		return `${what}, ${duration(span.end - span.begin)}, ${title(lane, lanes)} ${note(lane)} at ${moment(span.begin, 1e3)}`;
 	});
-	const lengths = pieces.map(({ span }) => span && span.end - span.begin);
+	const lengths = pieces.map((known) => known?.span && known.span.end - known.span.begin);
 	return (
 		<section class="sheet compare" aria-label="Compare">
 			<div class="bar">

@@ -41,7 +41,7 @@ export interface Bins {
 	most: Float64Array;
 	/** The mean of a level, or the sum of amounts. Where nothing is known it is not a number. */
 	total: Float64Array;
-	/** Which share nobody knows: 0 to 1. */
+	/** The share of a column that is unknown: 0 to 1. */
 	unknown: Float64Array;
 }
 

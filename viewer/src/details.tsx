@@ -14,9 +14,10 @@ import { PathTab } from "./pathtab";
 import { ofRange } from "./queries";
 import type { Lanes } from "./rows";
 import { note, title } from "./rows";
+import type { Selection } from "./selected";
 import { SPANS_TAB, SpansTab } from "./spanstab";
 import { AnalysisView, analysisOf } from "./tables";
-import { duration, moment } from "./time";
+import { duration, lengthOf, moment } from "./time";
 import type { Span } from "./timeline";
 import { Waiting } from "./waiting";
 import type { Woken } from "./wakes";
@@ -29,7 +30,8 @@ export interface Props {
 	shown: Shown;
 	theme: Theme;
 	show: (change: Partial<Shown>) => void;
-	/** While its tab is open. */
+	selection: Selection;
+	/** Null while its tab is closed. */
 	path: PathShown | null;
 	/** What the selected thread woke. */
 	wakes: Woken | null;
@@ -44,7 +46,7 @@ export function Details(props: Props) {
 	return null;
 }
 
-/** What `by` of a piece is called, where it is not who ended a wait. */
+/** The label of `by` of a piece, where it is not the thread that ended a wait. */
 const BY: Record<string, string> = {
 	device: "Requested by",
 	read: "Requested by",
@@ -55,16 +57,12 @@ const BY: Record<string, string> = {
 };
 
 function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
-	const { recording, origin, lanes, shown, selected, theme, show, wakes } = props;
-	const { answer: found, problem } = useAnswer(
-		[recording, origin, selected.lane],
-		(signal) => api.piece(recording, selected.lane, origin + BigInt(Math.round(selected.at)), signal),
-		{ again: selected },
-	);
+	const { origin, lanes, shown, selected, theme, show, wakes } = props;
+	const { last, problem } = props.selection;
+	const found = last?.found;
 	const lane = lanes.get(selected.lane);
 	if (!lane) return null;
 	const ns = (text: string) => Number(BigInt(text) - origin);
-	const length = (piece: api.Named) => Number(BigInt(piece.end_ns) - BigInt(piece.begin_ns));
 	const named = (name: api.Label | null) => (name ? lanes.said(name) : "");
 	const piece = found?.piece;
 	const go = (to: api.Named | null | undefined) =>
@@ -78,7 +76,7 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 					{meaning && to.value !== undefined
 						? valueText(Number(to.value), meaning)
 						: named(to.what) || CLASS_NAMES[to.class as Class]}
-					{length(to) > 0 && `, ${duration(length(to))}`}
+					{lengthOf(to) > 0 && `, ${duration(lengthOf(to))}`}
 				</small>
 			)}
 		</button>
@@ -86,8 +84,7 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 	const state = piece ? (piece.class as Class) : null;
 	const meaning = lane.quantity ? MEANINGS[lane.quantity] : null;
 	const isAmount = meaning !== null && !meaning.isLevel;
-	// A thread's first piece begins with it.
-	const creator = piece && lane.first_ns === piece.begin_ns ? lanes.get(lane.created_by ?? -1) : undefined;
+	const creator = lanes.get(last?.creator ?? -1);
 	const hasPath = lanes.hasKernel && candidates(shown, lanes).length > 0;
 	const isPath = hasPath && shown.tab === PATH_TAB;
 	const isThread = lane.kind === "thread";
@@ -162,7 +159,7 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 									</dd>
 								</>
 							)}
-							{length(piece) === 0 ? (
+							{lengthOf(piece) === 0 ? (
 								<>
 									<dt>At</dt>
 									<dd>{moment(ns(piece.begin_ns), 1)}</dd>
@@ -170,14 +167,14 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 							) : (
 								<>
 									<dt>Duration</dt>
-									<dd>{duration(length(piece))}</dd>
+									<dd>{duration(lengthOf(piece))}</dd>
 									<dt>From</dt>
 									<dd>{moment(ns(piece.begin_ns), 1)}</dd>
 									<dt>To</dt>
 									<dd>{moment(ns(piece.end_ns), 1)}</dd>
 								</>
 							)}
-							{state === "other" && length(piece) > 0 && <CpuTime {...props} piece={piece} />}
+							{state === "other" && lengthOf(piece) > 0 && <CpuTime {...props} piece={piece} />}
 							{isThread && wakes && (
 								<>
 									<dt>Wakes next</dt>
@@ -196,7 +193,7 @@ function Selected(props: Props & { selected: NonNullable<Shown["selected"]> }) {
 						</button>
 					</p>
 				</div>
-				{piece && state !== "unknown" && !meaning && length(piece) > 0 && <AlikeView {...props} piece={piece} />}
+				{piece && state !== "unknown" && !meaning && lengthOf(piece) > 0 && <AlikeView {...props} piece={piece} />}
 			</div>
 		</>
 	);
@@ -257,16 +254,16 @@ function Wakes({ woken: { wait, searchedUntil }, lanes, show }: { woken: Woken; 
 	);
 }
 
-/** Of a system call or a span: how much of its time its thread had a CPU. */
+/** For how much of a system call or a span its thread had a CPU. */
 function CpuTime({ recording, lanes, shown, piece }: Props & { piece: api.Named }) {
 	const thread = shown.selected ? lanes.threadOf(shown.selected.lane) : undefined;
-	const { answer } = useAnswer(thread ? [recording, thread, piece] : null, (signal) =>
+	const { answer } = useAnswer(thread ? [recording, thread.id, piece.begin_ns, piece.end_ns] : null, (signal) =>
 		api.sums(recording, [thread!.id], BigInt(piece.begin_ns), BigInt(piece.end_ns), signal),
 	);
 	const sum = answer?.[0];
 	if (!sum) return null;
 	const of = (...names: string[]) => names.reduce((all, name) => all + (sum.ns[name] ?? 0), 0);
-	const length = Number(BigInt(piece.end_ns) - BigInt(piece.begin_ns));
+	const length = lengthOf(piece);
 	const said = (ns: number) => `${duration(ns)} (${Math.round((ns / length) * 100)} %)`;
 	const others = [
 		["waiting for a CPU", of("runnable")],
@@ -288,7 +285,7 @@ function CpuTime({ recording, lanes, shown, piece }: Props & { piece: api.Named 
 	);
 }
 
-/** With what a trace must have for them. */
+/** The names of the tabs, and what a trace must contain for them. */
 const TABS = [
 	["states", "States by thread", "kernel"],
 	["numbers", "Numbers", "kernel"],
@@ -309,13 +306,13 @@ function tabsOf(lanes: Lanes) {
 	return TABS.filter(([, , needs]) => needs === null || (needs === "kernel" ? lanes.hasKernel : hasSpans));
 }
 
-/** They ask for themselves. */
+/** These tabs send their own requests. */
 const OWN_TABS: readonly string[] = [PATH_TAB, SPANS_TAB, FLAME_TAB];
 
-/** As many are shown of a table. */
+/** How many rows of a table are shown. */
 const ROWS_MAX = 100;
 
-/** For how long each thread was in each state; those that did most come first. */
+/** How long each thread was in each state, the busiest threads first. */
 async function states(recording: number, lanes: Lanes, begin: bigint, end: bigint, signal: AbortSignal) {
 	const threads = lanes.all.filter((lane) => lane.kind === "thread").map((lane) => lane.id);
 	const sums = await api.sums(recording, threads, begin, end, signal);
@@ -334,7 +331,7 @@ async function states(recording: number, lanes: Lanes, begin: bigint, end: bigin
 	return { threads: rows };
 }
 
-/** What came through interfaces and devices, and how fast CPUs were. */
+/** How much data passed through interfaces and devices, and how fast CPUs were. */
 async function numbers(recording: number, lanes: Lanes, begin: bigint, end: bigint, signal: AbortSignal) {
 	const counters = lanes.all.filter((lane) => lane.kind === "counter");
 	const sums = await api.sums(
@@ -368,7 +365,7 @@ function Range(props: Props & { range: Span }) {
 			if (tab === "numbers") return analysisOf(await numbers(recording, lanes, begin, end, signal));
 			return analysisOf(await api.analysis(recording, tab, begin, end, signal, ROWS_MAX + 1));
 		},
-		{ restMs: REST_MS, again: lanes },
+		{ restMs: REST_MS, again: [lanes] },
 	);
 	return (
 		<section class="details" aria-label="Range">

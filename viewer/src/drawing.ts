@@ -41,7 +41,7 @@ function runsOf(picture: Picture, scene: Scene, theme: Theme): Above & { runs: R
 	return { ...above, runs };
 }
 
-/** A lane of numbers: below, the average; above that, how far a level went, or that nobody knows. */
+/** A lane of numbers: the average; above it, paler, the maximum of a level; above that, hatching where something is unknown. */
 function runsOfArea(area: Area, top: number, bottom: number, theme: Theme): Run[] {
 	const runs: Run[] = [];
 	const { solid, pale } = area.colours(theme);

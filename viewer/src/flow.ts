@@ -28,7 +28,7 @@ interface Last {
 	end: number;
 }
 
-/** Those on a CPU, in a tile that is so long. A CPU that has nothing to do in between goes from nobody to somebody. */
+/** Handovers on a CPU, in a tile of a length. After idle time, there is no handover. */
 export function handovers(
 	data: Pieces,
 	labels: Labels,

@@ -36,7 +36,7 @@ export type Grouping = Shown["group"];
 
 const byName = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 
-/** The order of two things, which have a number each for the case that all else is the same. */
+/** How to sort two things: negative if the first comes first, 0 if the caller decides. */
 export function before(order: Order, one: Place, other: Place): number {
 	if (one.rank !== other.rank) return one.rank - other.rank;
 	switch (order) {
@@ -55,23 +55,23 @@ export function before(order: Order, one: Place, other: Place): number {
 export const isByProcess = (grouping: Grouping): boolean => grouping === "process" || grouping === "tree";
 
 /** The heading below which a lane is; null: none. */
-export function headingOf(lane: Lane, grouping: Grouping): Pick<Group, "key" | "title" | "note"> | null {
+export function headingOf(lane: Lane, grouping: Grouping): Pick<Group, "key" | "title"> | null {
 	if (grouping === "none" || lane.kind === "cpu") return null;
-	if (lane.kind === "interrupt") return { key: "interrupts", title: "Interrupts", note: "" };
-	if (lane.kind === "device") return { key: "devices", title: "Block devices", note: "" };
-	if (lane.kind === "counter") return { key: "network", title: "Network", note: "" };
+	if (lane.kind === "interrupt") return { key: "interrupts", title: "Interrupts" };
+	if (lane.kind === "device") return { key: "devices", title: "Block devices" };
+	if (lane.kind === "counter") return { key: "network", title: "Network" };
 	const isThread = lane.kind === "thread";
 	if (isByProcess(grouping)) {
-		if (lane.is_kernel) return { key: "kernel", title: "Kernel threads", note: "" };
-		// What a program recorded in a container has no process of the kernel.
+		if (lane.is_kernel) return { key: "kernel", title: "Kernel threads" };
+		// The lanes of a program in a container belong to no process that the kernel recorded.
 		const key = isThread ? `p${lane.process}` : `r${lane.pid ?? ""}`;
 		const pid = lane.pid ?? lane.tid;
-		return { key, title: pid == null ? "Unknown process" : `process ${pid}`, note: pid == null ? "" : String(pid) };
+		return { key, title: pid == null ? "Unknown process" : `Process ${pid}` };
 	}
 	if (grouping === "user") {
-		if (!isThread || lane.uid == null) return { key: "u", title: "Unknown user", note: "" };
-		return { key: `u${lane.uid}`, title: lane.uid === 0 ? "root" : `User ${lane.uid}`, note: "" };
+		if (!isThread || lane.uid == null) return { key: "u", title: "Unknown user" };
+		return { key: `u${lane.uid}`, title: lane.uid === 0 ? "root" : `User ${lane.uid}` };
 	}
-	if (!isThread || !lane.cgroup) return { key: "c", title: "Unknown control group", note: "" };
-	return { key: `c${lane.cgroup}`, title: lane.cgroup, note: "" };
+	if (!isThread || !lane.cgroup) return { key: "c", title: "Unknown control group" };
+	return { key: `c${lane.cgroup}`, title: lane.cgroup };
 }

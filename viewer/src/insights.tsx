@@ -4,7 +4,7 @@ import type { Shown } from "./address";
 import { useAnswer } from "./answers";
 import * as api from "./api";
 import type { Lanes } from "./rows";
-import { duration, moment } from "./time";
+import { duration, lengthOf, moment } from "./time";
 import type { Span } from "./timeline";
 import { Waiting } from "./waiting";
 
@@ -65,7 +65,7 @@ export function InsightsPage({ recording, origin, whole, lanes, show }: Props) {
 			<ol class="cards">
 				{answer?.insights.map((insight) => {
 					const begin = Number(BigInt(insight.begin_ns) - origin);
-					const length = Number(BigInt(insight.end_ns) - BigInt(insight.begin_ns));
+					const length = lengthOf(insight);
 					return (
 						<li key={`${insight.kind} ${insight.what} ${insight.begin_ns}`}>
 							<button type="button" class={`card ${insight.level}`} onClick={() => open(insight)}>

@@ -33,7 +33,7 @@ export function LaneTip({ painter, pointer, scene, lanes, nsPerPixel }: Props) {
 	);
 }
 
-/** What is there: looked for again whenever the pointer or the picture is another one, one at a time. */
+/** What is under the pointer. Looks again whenever the pointer or the picture changes, once at a time. */
 function useHit(painter: Painter, pointer: Pointer, scene: Scene): Hit | null {
 	const [hit, setHit] = useState<Hit | null>(null);
 	const latest = useRef(pointer);

@@ -17,6 +17,7 @@ import { Palette } from "./palette";
 import { type Segment, usePath } from "./path";
 import { useRecording } from "./recording";
 import { SearchBar } from "./search";
+import { useSelected } from "./selected";
 import { SqlPage } from "./sql";
 import { Stage } from "./stage";
 import { StatisticsPage } from "./statistics";
@@ -147,8 +148,11 @@ function App() {
 
 	const [seen, setSeen] = useState<number[]>([]);
 
-	const path = usePath(number, origin, lanes, shown);
-	const wakes = useWakes(number, origin, lanes, shown);
+	// Only these pages show what is selected.
+	const selected = isComparing || shown.page === "timeline" ? shown.selected : null;
+	const selection = useSelected(number, origin, lanes, selected);
+	const path = usePath(number, origin, lanes, shown, selection);
+	const wakes = useWakes(number, origin, lanes, selected);
 
 	// Not again whenever time moves.
 	const hasLanes = shown.page === "timeline" || other !== null;
@@ -185,6 +189,7 @@ function App() {
 					first={opened}
 					notes={book.notes}
 					write={setDraft}
+					known={selection.known}
 					wakes={wakes?.wait ?? null}
 					fail={setProblem}
 				/>
@@ -224,6 +229,7 @@ function App() {
 							isWhole={state === "whole"}
 							grown={`${progress} ${whole.end}`}
 							failed={failed}
+							known={selection.known}
 							path={path?.path?.segments ?? NONE}
 							wakes={wakes?.wait ?? null}
 							sees={path ? setSeen : undefined}
@@ -239,6 +245,7 @@ function App() {
 							shown={shown}
 							theme={theme}
 							show={show}
+							selection={selection}
 							path={path}
 							wakes={wakes}
 							seen={seen}

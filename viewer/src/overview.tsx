@@ -134,7 +134,7 @@ function busyPicture(
 	return picture;
 }
 
-/** By column: which share of the lanes' time they were busy, and of which share nobody knows. */
+/** For each column: the shares of the lanes' time in which they were busy, and in which their state is unknown. */
 interface Shares {
 	busy: Float64Array;
 	unknown: Float64Array;

@@ -6,11 +6,12 @@ import { REST_MS, useAnswer } from "./answers";
 import * as api from "./api";
 import { css, type Theme } from "./colours";
 import type { Lanes } from "./rows";
+import type { Selection } from "./selected";
 import type { Span } from "./timeline";
 
 /** The tab of the details that shows it. */
 export const PATH_TAB = "path";
-/** Of a longer path, so many segments are asked for. */
+/** How many segments of a longer path are asked for. */
 export const SEGMENTS_MAX = 4000;
 
 /** What has a CPU, waits or is unknown. */
@@ -155,28 +156,25 @@ export function candidates(shown: Shown, lanes: Lanes): number[] {
 }
 
 /** The path that is shown: of the piece that is selected, or else of the range; null while its tab is closed. */
-export function usePath(recording: number, origin: bigint, lanes: Lanes | null, shown: Shown): PathShown | null {
+export function usePath(
+	recording: number,
+	origin: bigint,
+	lanes: Lanes | null,
+	shown: Shown,
+	{ known, problem: notFound }: Selection,
+): PathShown | null {
 	const isOpen = shown.page === "timeline" && shown.tab === PATH_TAB && lanes?.hasKernel === true;
 	const { selected, range } = shown;
-	const { answer: piece, problem: notFound } = useAnswer(
-		isOpen && selected ? [recording, origin, selected] : null,
-		async (signal): Promise<Span | null> => {
-			const at = origin + BigInt(Math.round(selected!.at));
-			const { piece } = await api.piece(recording, selected!.lane, at, signal);
-			const ns = (text: string) => Number(BigInt(text) - origin);
-			return piece && { begin: ns(piece.begin_ns), end: ns(piece.end_ns) };
-		},
-	);
-	const span = selected ? (piece ?? null) : range;
+	const span = selected ? (known?.span ?? null) : range;
 	const asked = useMemo(() => {
 		if (!isOpen || !lanes || !span) return null;
 		const found = candidates(shown, lanes);
 		return found.length > 0 ? { thread: found[0]!, candidates: found, span } : null;
 	}, [isOpen, lanes, span, shown.selected, shown.last, shown.pinned]);
 	const tid = asked ? (lanes?.get(asked.thread)?.tid ?? null) : null;
-	// Who comes back to a thread need not wait again.
+	// If you come back to a thread, you need not wait again.
 	const kept = useRef(new Map<string, unknown>());
-	const isLookingUp = isOpen && selected !== null && piece === undefined && !notFound;
+	const isLookingUp = isOpen && selected !== null && !known && !notFound;
 	const { answer, problem } = useAnswer(
 		asked && tid !== null ? [recording, tid, asked.span.begin, asked.span.end] : null,
 		(signal) => {
@@ -214,7 +212,7 @@ export interface Line {
 	colour: string;
 }
 
-/** Along the lane that is on the path at each time, and connectors where it passes from one thread to another. To be drawn one over the other. */
+/** Lines along the lanes that are on the path, and connectors where it passes from one thread to another. Draw them one over the other. */
 export function pathLines(segments: Segment[], heights: Heights, place: Place): Line[] {
 	const { span, width, scale, theme } = place;
 	const nsPerPixel = (span.end - span.begin) / width;
@@ -229,7 +227,7 @@ export function pathLines(segments: Segment[], heights: Heights, place: Place): 
 			const [left, right] = [x(begin), x(end)];
 			if (y !== undefined) lines += `M${left} ${y}H${Math.max(right, left + scale)}`;
 			if (before?.y !== undefined && y !== undefined && before.y !== y && begin === before.end && begin >= span.begin) {
-				// Side by side they would hide the lanes.
+				// Connectors side by side would hide the lanes.
 				if (left >= drawn + CONNECTORS_APART * scale) {
 					connectors += `M${left} ${before.y}V${y}`;
 					drawn = left;
@@ -238,7 +236,7 @@ export function pathLines(segments: Segment[], heights: Heights, place: Place): 
 		}
 		before = { y, end };
 	}
-	// On a halo, so that it is seen on every colour.
+	// With a halo, the path is visible on every colour.
 	return [
 		{ colour: css(theme.background), more: 2 * scale },
 		{ colour: theme.path, more: 0 },

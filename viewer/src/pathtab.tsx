@@ -175,7 +175,7 @@ function Found({ whole, shown, show, seen, path }: Omit<Props, "path"> & { path:
 
 const length = (segment: Segment | undefined): number | null => (segment ? segment.end - segment.begin : null);
 
-/** Waits for a CPU are summed up whoever had it. */
+/** Waits for a CPU have one sum, whichever thread had the CPU. */
 const keyOf = ({ state, cause, syscall, by }: Pick<Cause, "state" | "cause" | "syscall" | "by">): string =>
 	JSON.stringify([state, cause, syscall, state === "runnable" || state === "preempted" ? null : by]);
 

@@ -13,7 +13,7 @@ interface Shape {
 	/** Behind the title, less important. */
 	note: string;
 	height: number;
-	/** Below so many headings. */
+	/** Below how many headings it is. */
 	level: number;
 }
 
@@ -52,7 +52,7 @@ export function indentOf(row: Row): number {
 	return outer + (row.lane !== null && row.isInner ? INDENT_INNER : 0);
 }
 
-/** The rows that are seen in so much height, with how far below its top they begin (CSS pixels). `scroll`: so much of them is above it. */
+/** The rows that are visible in an area of a height, and how far below its top they are. `scroll`: how much of the rows is above it (CSS pixels). */
 export function seenOf(
 	{ rows, scroll }: { rows: readonly Row[]; scroll: number },
 	height: number,
@@ -176,7 +176,7 @@ export class Lanes implements Names {
 		const origin = BigInt(all.find(({ first_ns }) => first_ns)?.first_ns ?? 0);
 		for (const lane of all) {
 			this.places.set(lane.id, {
-				// Threads whose programs record something are what somebody looks for.
+				// You most likely look for threads whose programs record something.
 				rank: RANKS[lane.kind] - (this.programs.has(lane.id) ? 0.5 : 0),
 				busyNs: Number(lane.busy_ns),
 				name: title(lane, this),
@@ -239,7 +239,7 @@ export class Lanes implements Names {
 		return { cpus: this.cpus, interrupts: this.interrupts, titles };
 	}
 
-	/** Threads that are shown only if somebody looks for them. */
+	/** How many threads are shown only if a filter finds them. */
 	get unknown(): number {
 		return this.all.filter((lane) => lane.is_unknown && !this.programs.has(lane.id)).length;
 	}
@@ -268,6 +268,7 @@ export class Lanes implements Names {
 			if (!group) {
 				group = {
 					...heading,
+					note: "",
 					place: { ...place, busyNs: 0, name: heading.title, number: lane.pid ?? place.number },
 					cpuNs: 0,
 					count: 0,
@@ -283,9 +284,11 @@ export class Lanes implements Names {
 				isByProcess(grouping) &&
 				lane.name &&
 				/^[pr]/.test(group.key) &&
-				(isMain || group.title.startsWith("process "))
+				(isMain || group.title.startsWith("Process "))
 			) {
 				group.title = lane.name;
+				// Without a name, the title has the number.
+				group.note = String(lane.pid ?? lane.tid);
 				group.place.name = lane.name;
 			}
 			group.place.rank = Math.min(group.place.rank, place.rank);
@@ -408,7 +411,7 @@ export class Lanes implements Names {
 	}
 }
 
-/** Whether a lane of the kernel is that of a program's thread. In a container, ids are other ones than the kernel's: then the name is, too. */
+/** Whether the kernel's lane belongs to the thread of a program's lane. A container's IDs may be those of other threads, so names must match, too. */
 const isOf = ({ tid, pid, name }: Lane, lane: Lane): boolean =>
 	lane.tid === tid && (lane.pid ?? pid) === pid && (!name || lane.name === name);
 
@@ -446,26 +449,26 @@ export function title(lane: Lane, lanes: Lanes): string {
 		case "cpu":
 			return `CPU ${lane.cpu}`;
 		case "thread":
-			return lane.name || `thread ${lane.tid}`;
+			return lane.name || `Thread ${lane.tid}`;
 		case "calls":
-			return `system calls of ${lanes.name(lane.of ?? -1)}`;
+			return `System calls of ${lanes.name(lane.of ?? -1)}`;
 		case "spans":
 		case "events":
-			return lane.name || (lane.tid == null ? "unknown thread" : `thread ${lane.tid}`);
+			return lane.name || (lane.tid == null ? "Unknown thread" : `Thread ${lane.tid}`);
 		case "counter":
-			return `${counted(lane, lanes)} ${QUANTITY_NAMES[lane.quantity!]}`;
+			return `${counted(lane, lanes)} ${QUANTITY_NAMES[lane.quantity!].toLowerCase()}`;
 		default:
 			return lane.name ?? "";
 	}
 }
 
 const QUANTITY_NAMES: Record<NonNullable<Lane["quantity"]>, string> = {
-	frequency: "frequency",
-	received: "received",
-	queued: "queued to send",
-	sent: "sent",
-	read: "read",
-	written: "written",
+	frequency: "Frequency",
+	received: "Received",
+	queued: "Queued to send",
+	sent: "Sent",
+	read: "Read",
+	written: "Written",
 };
 
 /** Whose number it is. */
@@ -474,11 +477,12 @@ function counted(lane: Lane, lanes: Lanes): string {
 	return lane.of == null ? (lane.name ?? "") : lanes.name(lane.of);
 }
 
-/** Below the lane of its thread. */
+/** The title of a lane below that of its thread, CPU or device. */
 function inner(lane: Lane): string {
 	if (lane.kind === "counter") return QUANTITY_NAMES[lane.quantity!];
-	if (lane.kind === "calls") return "system calls";
-	return lane.kind === "spans" && lane.depth ? `spans, depth ${lane.depth}` : lane.kind;
+	if (lane.kind === "calls") return "System calls";
+	if (lane.kind === "events") return "Events";
+	return lane.depth ? `Spans, depth ${lane.depth}` : "Spans";
 }
 
 export function note(lane: Lane): string {
@@ -487,6 +491,6 @@ export function note(lane: Lane): string {
 	const thread = lane.name ? lane.tid : null;
 	const process = lane.pid != null && lane.pid !== lane.tid ? `of ${lane.pid}` : "";
 	const ids = [thread, process].filter((part) => part != null && part !== "").join(" ");
-	const what = lane.is_kernel ? "kernel" : lane.kind === "thread" ? "" : inner(lane);
+	const what = lane.is_kernel ? "kernel" : lane.kind === "thread" ? "" : inner(lane).toLowerCase();
 	return [ids, what].filter(Boolean).join(", ");
 }

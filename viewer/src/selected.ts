@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The piece that is selected: where it begins and ends, and the lanes at the other ends of its arrows.
+// The piece that is selected: its neighbours, where it begins and ends, and the lanes at the other ends of its arrows.
 import type { Shown } from "./address";
 import { useAnswer } from "./answers";
 import * as api from "./api";
 import type { Lanes } from "./rows";
 import type { Span } from "./timeline";
 
-export interface Selected {
-	piece: api.Named | null;
-	/** Absent: it is not known yet, or there is none. */
+/** What a lane has at a time. */
+export interface Known {
+	found: api.Found;
+	/** Where the piece begins and ends; null: there is none. */
 	span: Span | null;
 	/** The lane of the thread that ended it, if it is a wait. */
 	waker: number | null;
@@ -16,29 +17,43 @@ export interface Selected {
 	creator: number | null;
 }
 
-const NOTHING: Selected = { piece: null, span: null, waker: null, creator: null };
+export interface Selection {
+	/** Null: it is not known yet, or nothing is selected. */
+	known: Known | null;
+	/** For the details: the same, but the piece before in the same lane stays until the next one is known. */
+	last: Known | null;
+	/** Why it is not known. */
+	problem: string | undefined;
+}
 
 export function useSelected(
 	recording: number,
 	origin: bigint,
 	lanes: Lanes | null,
 	selected: Shown["selected"],
-): Selected {
-	const { answer } = useAnswer(
-		selected && lanes ? [recording, origin, selected] : null,
-		async (signal): Promise<Selected> => {
-			const at = origin + BigInt(Math.round(selected!.at));
-			const { piece } = await api.piece(recording, selected!.lane, at, signal);
-			if (!piece) return NOTHING;
-			const lane = lanes!.get(selected!.lane);
-			return {
-				piece,
-				span: { begin: Number(BigInt(piece.begin_ns) - origin), end: Number(BigInt(piece.end_ns) - origin) },
-				waker: lane?.kind === "thread" ? (piece.by?.lane ?? null) : null,
-				creator: lane?.first_ns === piece.begin_ns ? (lane.created_by ?? null) : null,
-			};
+): Selection {
+	const { answer, problem } = useAnswer(
+		lanes ? [recording, origin, selected?.lane] : null,
+		async (signal) => {
+			// A piece does not stay for a later selection in its lane.
+			if (!selected) return null;
+			const at = origin + BigInt(Math.round(selected.at));
+			const found = await api.piece(recording, selected.lane, at, signal);
+			return { of: selected, known: knownOf(found, origin, lanes!.get(selected.lane)) };
 		},
-		{ again: lanes },
+		{ again: [selected, lanes] },
 	);
-	return answer ?? NOTHING;
+	const last = answer?.known ?? null;
+	return { known: answer?.of === selected ? last : null, last, problem };
+}
+
+function knownOf(found: api.Found, origin: bigint, lane: api.Lane | undefined): Known {
+	const { piece } = found;
+	if (!piece) return { found, span: null, waker: null, creator: null };
+	return {
+		found,
+		span: { begin: Number(BigInt(piece.begin_ns) - origin), end: Number(BigInt(piece.end_ns) - origin) },
+		waker: lane?.kind === "thread" ? (piece.by?.lane ?? null) : null,
+		creator: lane?.first_ns === piece.begin_ns ? (lane.created_by ?? null) : null,
+	};
 }

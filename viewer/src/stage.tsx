@@ -17,18 +17,20 @@ import { Overview } from "./overview";
 import { Painter } from "./painter";
 import type { Segment } from "./path";
 import { choiceOf, type LaneRow, type Lanes, type Row, seenOf } from "./rows";
-import { useSelected } from "./selected";
+import type { Known } from "./selected";
 import { moment } from "./time";
 import { AXIS_HEIGHT, type Scene, type Size, type Span } from "./timeline";
 import { Tip } from "./tip";
 import type { Wait } from "./wakes";
 
-/** The closest that one can look. */
+/** The shortest span that can be shown, in ns. */
 const SPAN_MIN = 100;
-/** Beyond the ends of the recording, as a part of what is seen. */
+/** How far beyond the ends of the recording you can move, as a share of what is visible. */
 const MARGIN = 0.5;
+/** As long as it is not known what is selected. */
+const NOTHING = { span: null, waker: null, creator: null };
 
-/** What a timeline is told, if there are two with a common axis. */
+/** For one of two timelines with a common axis. */
 export interface Pair {
 	name: string;
 	/** Beside the overview. */
@@ -42,7 +44,7 @@ export interface Pair {
 	/** The time at which the pointer is on the other one. */
 	cursor: number | null;
 	points: (at: number | null) => void;
-	/** Whenever it is another number, the first lanes come into view. */
+	/** Whenever it changes, the first lanes come into view. */
 	home: number;
 }
 
@@ -58,14 +60,16 @@ interface Props {
 	isLive: boolean;
 	/** All of it has been read. */
 	isWhole: boolean;
-	/** Another one whenever the recording's timeline has grown. */
+	/** Changes whenever the recording's timeline has grown. */
 	grown: string;
 	failed: (why: string | null) => void;
+	/** What is selected; null: it is not known yet. */
+	known: Known | null;
 	/** The critical path that is shown. */
 	path: Segment[];
 	/** The next wait that the selected thread ended. */
 	wakes: Wait | null;
-	/** Told the lanes that are seen, whenever they are others. */
+	/** Called with the visible lanes whenever they change. */
 	sees?: ((lanes: number[]) => void) | undefined;
 	/** Where a search has found something, in ns. */
 	matches: readonly number[];
@@ -88,7 +92,7 @@ function within(span: Span, reach: Span): Span {
 
 const turn = <T,>(list: T[], id: T) => (list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
 
-/** What was there before, as long as all in it is the same. */
+/** The object from before, as long as all its values are the same. */
 function useSame<T extends object>(now: T): T {
 	const kept = useRef(now);
 	const isSame = (Object.keys(now) as (keyof T)[]).every((key) => now[key] === kept.current[key]);
@@ -109,6 +113,7 @@ export function Stage(props: Props) {
 		isWhole,
 		grown,
 		failed,
+		known,
 		path,
 		wakes,
 		sees,
@@ -124,7 +129,7 @@ export function Stage(props: Props) {
 	const [isExporting, setExporting] = useState(false);
 
 	const { selected } = shown;
-	const { span: selectedSpan, waker, creator } = useSelected(recording, origin, lanes, selected);
+	const { span: selectedSpan, waker, creator } = known ?? NOTHING;
 
 	// An address may have any.
 	const isFollowing = isLive && shown.follow;
@@ -205,7 +210,7 @@ export function Stage(props: Props) {
 		return () => observer.disconnect();
 	}, []);
 
-	// Pinned lanes are at the top: those of a path are pinned to be seen.
+	// The lanes of a path are pinned, so they are at the top.
 	const hasPath = path.length > 0;
 	useEffect(() => {
 		if (hasPath) setScroll(0);
@@ -331,7 +336,7 @@ export function Stage(props: Props) {
 	};
 	useCommands({ ...((pair?.isActive ?? true) && acts), ...((pair?.isPointed ?? true) && { mark }) });
 
-	// A lane that is selected elsewhere, as by a search, comes into view; again when there is less room, as when its details appear.
+	// A lane that is selected elsewhere, such as by a search, is scrolled into view; again when the room shrinks, such as when its details appear.
 	const selectedLane = selected?.lane;
 	const come = useRef(() => {});
 	come.current = () => {

@@ -12,6 +12,10 @@ const UNITS = [
 export const durationUnit = (ns: number): (typeof UNITS)[number] =>
 	UNITS.find(([, size]) => Math.abs(ns) >= size) ?? UNITS[3];
 
+/** How long something takes whose times come from the server. */
+export const lengthOf = ({ begin_ns, end_ns }: { begin_ns: string; end_ns: string }): number =>
+	Number(BigInt(end_ns) - BigInt(begin_ns));
+
 /** `1.25 ms` */
 export function duration(ns: number): string {
 	const [unit, size] = durationUnit(ns);

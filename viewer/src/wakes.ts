@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Along the arrows of wake-ups, forwards: the next wait that the selected thread ended.
+// Follows the arrows of wake-ups forwards: finds the next wait that the selected thread ended.
 import type { Shown } from "./address";
 import { useAnswer } from "./answers";
 import * as api from "./api";
 import type { Lanes } from "./rows";
+import { lengthOf } from "./time";
 
 /** A wait that the selected thread ended. */
 export interface Wait {
@@ -21,11 +22,14 @@ export interface Woken {
 	searchedUntil: number | null;
 }
 
-/** Of the selected piece of a thread, from the selected time on; null: it is not known yet, or no thread is selected. */
-export function useWakes(recording: number, origin: bigint, lanes: Lanes | null, shown: Shown): Woken | null {
-	const { selected } = shown;
-	const isSeen = shown.page === "timeline" || shown.page === "compare";
-	const isThread = isSeen && selected !== null && lanes?.get(selected.lane)?.kind === "thread";
+/** What the selected thread wakes next, from the selected time on; null: it is not known yet, or no thread is selected. */
+export function useWakes(
+	recording: number,
+	origin: bigint,
+	lanes: Lanes | null,
+	selected: Shown["selected"],
+): Woken | null {
+	const isThread = selected !== null && lanes?.get(selected.lane)?.kind === "thread";
 	const { answer } = useAnswer(isThread ? [recording, origin, selected] : null, async (signal): Promise<Woken> => {
 		const at = origin + BigInt(Math.round(selected!.at));
 		const ns = (text: string) => Number(BigInt(text) - origin);
@@ -33,7 +37,7 @@ export function useWakes(recording: number, origin: bigint, lanes: Lanes | null,
 		const found = wait && {
 			lane: wait.lane,
 			at: ns(wait.end_ns),
-			length: Number(BigInt(wait.end_ns) - BigInt(wait.begin_ns)),
+			length: lengthOf(wait),
 		};
 		return { wait: found, searchedUntil: until_ns === null ? null : ns(until_ns) };
 	});

@@ -258,11 +258,8 @@ const scenarios = {
 		}
 		await ended.first().waitFor();
 		await shot(page, "waker");
-		// The key does nothing until the lanes know the piece, too.
-		await until("the waker is shown", async () => {
-			await page.keyboard.press("[");
-			return (await details.locator("h2", { hasText: /^waker/ }).count()) > 0;
-		});
+		await page.keyboard.press("[");
+		await details.locator("h2", { hasText: /^waker/ }).waitFor();
 	},
 
 	// From a thread's first piece to the thread that created it.
@@ -470,7 +467,7 @@ const scenarios = {
 			const found = await heights(name, colour);
 			return found.filter((height) => height > least).length > 900;
 		};
-		const [queued, frequency] = [/^eth0 queued/, /^frequency/];
+		const [queued, frequency] = [/^eth0 queued/, /^Frequency/];
 		await until("the area is drawn", () => areDrawn(queued, [190, 92, 20], 0));
 		assert.ok(new Set(await heights(queued, [190, 92, 20])).size > 5, "the area is flat");
 		await until("the frequency is drawn", () => areDrawn(frequency, [126, 98, 178], 5));
@@ -482,7 +479,7 @@ const scenarios = {
 		};
 		await over(/^eth0 received/);
 		await page.locator(".tip", { hasText: /iB\/s.*packets? within/ }).waitFor();
-		await over(/^frequency/);
+		await over(/^Frequency/);
 		await page.locator(".tip", { hasText: /GHz.*from \d.* to / }).waitFor();
 		await shot(page, "counters-tip");
 		// A packet, from the lane's name and its neighbours.
@@ -497,7 +494,7 @@ const scenarios = {
 		const size = (await details.locator("dd").first().textContent()).split(" (")[0];
 		await page.locator(".tip", { hasText: size }).waitFor();
 		await shot(page, "packets");
-		await row(/^frequency/)
+		await row(/^Frequency/)
 			.locator(".title")
 			.click();
 		await details.locator("dd", { hasText: /Hz/ }).first().waitFor();
@@ -554,7 +551,7 @@ const scenarios = {
 		}
 		const titles = await page.locator(".name .title").allInnerTexts();
 		assert.ok(
-			titles.some((title) => title.startsWith("thread ")),
+			titles.some((title) => title.startsWith("Thread ")),
 			String(titles),
 		);
 		// A span, and an event, which takes no time.
@@ -566,10 +563,10 @@ const scenarios = {
 			const beside = details.locator("button:enabled", { hasText: /Previous|Next/ });
 			await beside.first().click();
 		};
-		await first(/^thread .*spans$/, "spans");
+		await first(/^Thread .*spans$/, "spans");
 		await details.locator("dd", { hasText: "work:round" }).waitFor();
 		await details.getByText("Duration", { exact: true }).waitFor();
-		await first(/^events\s*$/, "events");
+		await first(/^Events\s*$/, "events");
 		await details.locator("dd", { hasText: "step:begin" }).waitFor();
 		await details.getByText("At", { exact: true }).waitFor();
 		await shot(page, "program-event");

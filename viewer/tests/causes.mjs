@@ -164,8 +164,7 @@ export const causes = {
 		await details.locator("h2", { hasText: /^sleeper/ }).waitFor();
 		await details.locator("button.link", { hasText: /^waker \(\d+\)$/ }).waitFor();
 		await page.goto(page.url().replace("filter=wake", "filter=e"));
-		// The key needs an answer of its own, which the page does not show.
-		await page.reload({ waitUntil: "networkidle" });
+		await page.reload();
 		await details.locator("button.link", { hasText: /^waker \(\d+\)$/ }).waitFor();
 		await shot(page, "woken");
 		const at = page.url();

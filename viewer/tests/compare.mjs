@@ -83,7 +83,7 @@ export const compare = {
 		await calls.getByRole("button").click();
 		await until("calls are selected", () => page.url().includes("with-open="));
 		const selected = await isAt("open");
-		for (const one of [before, after]) await one.locator(".name.inner.selected", { hasText: "system calls" }).waitFor();
+		for (const one of [before, after]) await one.locator(".name.inner.selected", { hasText: "System calls" }).waitFor();
 		await shot(page, "compare-calls");
 
 		// Zooming and panning one moves both: the axis is common.

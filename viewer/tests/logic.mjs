@@ -240,8 +240,8 @@ test("lanes are grouped, ordered and hidden", () => {
 		{ kind: "counter", quantity: "read", of: 8 },
 		thread(12, 10, "ghost", 0, { is_unknown: true }),
 	]);
-	const cpus = ["CPU 0", "- frequency", "CPU 1"];
-	const rest = ["Block devices:", "  sda", "  - read", "Network:", "  eth0 received"];
+	const cpus = ["CPU 0", "- Frequency", "CPU 1"];
+	const rest = ["Block devices:", "  sda", "  - Read", "Network:", "  eth0 received"];
 	const all = (...threads) => [...cpus, ...threads, ...rest];
 	// A process with one thread is that thread.
 	assert.deepEqual(
@@ -266,7 +266,7 @@ test("lanes are grouped, ordered and hidden", () => {
 		"server",
 		"kthread",
 		"sda",
-		"- read",
+		"- Read",
 		"eth0 received",
 	]);
 	assert.deepEqual(
@@ -280,6 +280,35 @@ test("lanes are grouped, ordered and hidden", () => {
 	// A pinned lane is above all, and not below its heading.
 	assert.deepEqual(shownRows(lanes, { pinned: new Set([3]), filter: "serv" }), ["worker", "server:", "  server"]);
 	assert.ok(shownRows(lanes, { filter: "ghost" }).includes("  ghost"));
+});
+
+test("what has no name is called by its number", () => {
+	const lanes = lanesOf([
+		thread(10, 10, "", 5),
+		thread(11, 10, "", 3),
+		{ kind: "calls", of: 0 },
+		{ kind: "spans", tid: 10, pid: 10, depth: 0, name: "" },
+		{ kind: "spans", tid: 10, pid: 10, depth: 1, name: "" },
+		{ kind: "events", tid: 10, pid: 10, name: "" },
+		{ kind: "spans", depth: 0, name: "" },
+	]);
+	assert.deepEqual(shownRows(lanes, { open: new Set([0]) }), [
+		"Process 10:",
+		"  Thread 10",
+		"  - System calls",
+		"  - Spans",
+		"  - Spans, depth 1",
+		"  - Events",
+		"  Thread 11",
+		"Unknown thread",
+	]);
+	assert.deepEqual([lanes.name(2), lanes.name(3)], ["System calls of Thread 10", "Thread 10"]);
+	// The number is not repeated behind the title.
+	const noteOf = (name) =>
+		lanesOf([thread(10, 10, name, 5), thread(11, 10, "", 3)])
+			.groups("process")
+			.get(0).note;
+	assert.deepEqual([noteOf(""), noteOf("server")], ["", "10"]);
 });
 
 test("processes are below those that they come from", () => {
