@@ -4,21 +4,24 @@
 use std::env;
 use std::process::Command;
 
+use piste_support::Workplace;
 use piste_support::build_tree::{build, repository};
 use piste_support::disk::Disk;
-use piste_support::kernel::{KernelWorkplace, workplace as kernel_workplace};
+use piste_support::kernel::{self, shared_workplace};
 use piste_support::process::run;
 use piste_support::report::{self, number, rows, text};
 use serde_json::Value;
 
 /// Records a case without loss; the trace. `None`, once said why, where the case cannot be had.
-fn record(place: &KernelWorkplace, case: &str) -> Option<String> {
+fn record(place: &Workplace, case: &str) -> Option<String> {
     let others = env::var("PATH").expect("a path");
     let path = format!("{}:{others}", build().join("bin").display());
     for turn in 1..=5 {
         let trace = place.path(&format!("{case}-{turn}"));
         let mut script = place.command(repository().join("examples").join(case));
+        let alone = kernel::alone();
         let recorded = run(script.arg(&trace).env("PATH", &path));
+        drop(alone);
         if recorded.status == 77 {
             println!("skipped: real-time priorities are refused");
             return None;
@@ -42,7 +45,7 @@ fn has_disk() -> bool {
 }
 
 /// What stands out of a kind, about what begins so.
-fn insight(place: &KernelWorkplace, trace: &str, kind: &str, about: &str) -> Value {
+fn insight(place: &Workplace, trace: &str, kind: &str, about: &str) -> Value {
     let all = place.piste_json(&["insights", trace]);
     let is_meant = |insight: &&Value| insight["kind"] == kind && said(insight).starts_with(about);
     let mut insights = all["insights"].as_array().expect("a list").iter();
@@ -65,7 +68,7 @@ fn durations(value: &Value) -> Vec<(&str, i64)> {
 
 #[test]
 fn the_wait_for_a_disk_names_the_call_and_the_files() {
-    let Some(place) = kernel_workplace() else { return };
+    let Some(place) = shared_workplace() else { return };
     if !has_disk() {
         return;
     }
@@ -84,7 +87,7 @@ fn the_wait_for_a_disk_names_the_call_and_the_files() {
 
 #[test]
 fn the_lock_of_a_convoy_is_named() {
-    let Some(place) = kernel_workplace() else { return };
+    let Some(place) = shared_workplace() else { return };
     let Some(trace) = record(&place, "lock-convoy") else {
         return;
     };
@@ -96,7 +99,7 @@ fn the_lock_of_a_convoy_is_named() {
 
 #[test]
 fn all_three_threads_of_a_priority_inversion_are_named() {
-    let Some(place) = kernel_workplace() else { return };
+    let Some(place) = shared_workplace() else { return };
     let Some(trace) = record(&place, "priority-inversion") else {
         return;
     };
@@ -111,7 +114,7 @@ fn all_three_threads_of_a_priority_inversion_are_named() {
 
 #[test]
 fn the_hog_that_keeps_a_service_from_its_cpu_is_named() {
-    let Some(place) = kernel_workplace() else { return };
+    let Some(place) = shared_workplace() else { return };
     let Some(trace) = record(&place, "cpu-hog") else { return };
     let found = insight(&place, &trace, "no CPU", "redis-server (");
     let behind = durations(&found["behind"]);
@@ -122,7 +125,7 @@ fn the_hog_that_keeps_a_service_from_its_cpu_is_named() {
 
 #[test]
 fn the_call_behind_a_slow_request_leads_to_who_ended_it() {
-    let Some(place) = kernel_workplace() else { return };
+    let Some(place) = shared_workplace() else { return };
     if Disk::new(&place, 16 << 20, 0).is_none() {
         return;
     }

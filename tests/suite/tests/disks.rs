@@ -215,7 +215,9 @@ fn a_chunk_that_is_not_begun_before_its_session_ends_leaves_no_folder() {
 
 #[test]
 fn what_a_recording_kernel_is_told_while_a_disk_hangs_is_done_after_that() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let Some(disk) = Disk::new(&place, 256 << 20, 0) else {
         return;
     };

@@ -355,7 +355,9 @@ fn a_wrong_filter_is_refused_where_it_is_wrong() {
 fn a_state_dump_on_a_busy_machine_is_waited_for() {
     const FILES: u64 = 50_000;
     const PROCESSES: u64 = 20;
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let Some(group) = Group::make(&place) else {
         println!("skipped: there are no control groups that limit CPU time");
         return;

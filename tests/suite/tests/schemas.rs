@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use piste_support::build_tree::repository;
-use piste_support::kernel::workplace as kernel_workplace;
+use piste_support::kernel::shared_workplace;
 use piste_support::report::text;
 use piste_support::{Workplace, process};
 use serde_json::Value;
@@ -69,7 +69,8 @@ with open('file', 'w') as file:
 
 #[test]
 fn every_command_prints_what_its_schema_says() {
-    let Some(place) = kernel_workplace() else { return };
+    // What is lost has the same form.
+    let Some(place) = shared_workplace() else { return };
     let printed = Printed::default();
     sessions(&place, &printed);
     lists(&place, &printed);

@@ -4,7 +4,7 @@
 
 use piste_support::Workplace;
 use piste_support::compiler::Compilation;
-use piste_support::kernel::{KernelWorkplace, workplace as kernel_workplace};
+use piste_support::kernel::{self, shared_workplace};
 use piste_support::report::{self, number, rows, text};
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 const SLEEP_NS: i64 = 150_000_000;
 
 /// Records a run of a program that tells its threads: the trace, and they. `None` when it said that it cannot run here.
-fn try_record(place: &KernelWorkplace, options: &[&str], source: &str, mode: &str) -> Option<(String, Vec<i64>)> {
+fn try_record(place: &Workplace, options: &[&str], source: &str, mode: &str) -> Option<(String, Vec<i64>)> {
     let program = place.path("program");
     Compilation::of(&[source]).link(&program);
     for old in ["threads", "trace"] {
@@ -20,7 +20,9 @@ fn try_record(place: &KernelWorkplace, options: &[&str], source: &str, mode: &st
     }
     let trace = text(&place.path("trace")).to_owned();
     let command = ["-o", &trace, "--", text(&program), mode];
+    let alone = kernel::alone();
     let recorded = place.piste(&[&["record", "--no-user"], options, &command].concat());
+    drop(alone);
     if recorded.status == 77 {
         return None;
     }
@@ -30,7 +32,7 @@ fn try_record(place: &KernelWorkplace, options: &[&str], source: &str, mode: &st
     Some((trace, threads.collect()))
 }
 
-fn record(place: &KernelWorkplace, source: &str, mode: &str) -> (String, Vec<i64>) {
+fn record(place: &Workplace, source: &str, mode: &str) -> (String, Vec<i64>) {
     // Whether what comes over a network was sent from here can be told where all that interrupts is known.
     let options: &[&str] = if mode == "tcp" { &["-a"] } else { &[] };
     try_record(place, options, source, mode).expect("it runs anywhere")
@@ -75,7 +77,7 @@ fn asleep_ns(path: &[Value], threads: &[i64]) -> i64 {
 
 #[test]
 fn a_path_leads_to_the_sleep_that_all_wait_for() {
-    let Some(place) = kernel_workplace() else { return };
+    let Some(place) = shared_workplace() else { return };
     for (mode, count) in [
         ("timer", 1),
         ("chain", 1),
@@ -102,7 +104,7 @@ fn a_path_leads_to_the_sleep_that_all_wait_for() {
 
 #[test]
 fn a_part_of_a_path_is_what_the_whole_one_has_there() {
-    let Some(place) = kernel_workplace() else { return };
+    let Some(place) = shared_workplace() else { return };
     let (trace, threads) = record(&place, "waits.c", "chain");
     let whole = path(&place, &trace, threads[0]);
     let longest = whole
@@ -127,7 +129,7 @@ fn a_part_of_a_path_is_what_the_whole_one_has_there() {
 
 #[test]
 fn a_lock_is_known_by_who_waits_for_it_and_who_wakes() {
-    let Some(place) = kernel_workplace() else { return };
+    let Some(place) = shared_workplace() else { return };
     let (trace, threads) = record(&place, "waits.c", "lock");
     let report = analyze(&place, "futex", &trace, &[]);
     let is_wait = |row: &&Value| {
@@ -148,7 +150,7 @@ fn a_lock_is_known_by_who_waits_for_it_and_who_wakes() {
 
 #[test]
 fn a_priority_inversion_is_found_where_a_lock_is_held_that_inherits_none() {
-    let Some(place) = kernel_workplace() else { return };
+    let Some(place) = shared_workplace() else { return };
     for mode in ["plain", "inherit", "work"] {
         let Some((trace, threads)) = try_record(&place, &[], "inversion.c", mode) else {
             println!("skipped: real-time priorities are refused");

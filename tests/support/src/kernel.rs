@@ -15,10 +15,24 @@ use serde_json::Value;
 use crate::build_tree::repository;
 use crate::{Trace, Workplace, process};
 
-/// A workplace that records the kernel. There is one at a time on this machine: a test that floods the rings would make others lose events.
+/// Nobody else who asks to be alone records the kernel on this machine until it is dropped: a test that floods the rings would make others lose
+/// events.
+pub struct Alone(File);
+
+/// Waits until one may record alone. Tests that compute for long with what they recorded ask for each recording.
+///
+/// # Panics
+/// No file can be made in the folder for temporary ones.
+pub fn alone() -> Alone {
+    let file = File::create(env::temp_dir().join("piste-test-kernel.lock")).expect("a file can be made there");
+    flock(&file, FlockOperation::LockExclusive).expect("nothing interrupts it");
+    Alone(file)
+}
+
+/// A workplace that records the kernel, alone.
 pub struct KernelWorkplace {
     place: Workplace,
-    alone: File,
+    alone: Alone,
 }
 
 impl KernelWorkplace {
@@ -27,7 +41,7 @@ impl KernelWorkplace {
     /// # Panics
     /// Never.
     pub fn let_others_record(&self) {
-        flock(&self.alone, FlockOperation::Unlock).expect("it is locked");
+        flock(&self.alone.0, FlockOperation::Unlock).expect("it is locked");
     }
 }
 
@@ -42,12 +56,10 @@ impl Deref for KernelWorkplace {
 /// A workplace that alone records the kernel. Prints why and returns `None` where the kernel cannot be recorded.
 pub fn workplace() -> Option<KernelWorkplace> {
     let place = shared_workplace()?;
-    let alone = File::create(env::temp_dir().join("piste-test-kernel.lock")).expect("a file can be made there");
-    flock(&alone, FlockOperation::LockExclusive).expect("nothing interrupts it");
-    Some(KernelWorkplace { place, alone })
+    Some(KernelWorkplace { place, alone: alone() })
 }
 
-/// A workplace that records the kernel beside others, for few events with enough room.
+/// A workplace that records the kernel beside others, for few events with enough room, or alone while it says so.
 pub fn shared_workplace() -> Option<Workplace> {
     static LACK: OnceLock<String> = OnceLock::new();
     let reason = LACK.get_or_init(|| {
