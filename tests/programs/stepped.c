@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define TIMES 200
+#define TIMES 50
 
 PISTE_EVENT(stepped, disabled, (int32_t, number))
 PISTE_EVENT(stepped, four_bytes, (int32_t, number))

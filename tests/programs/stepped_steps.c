@@ -11,8 +11,8 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define TIMES  100
-#define EVENTS 20
+#define TIMES  20
+#define EVENTS 5
 
 static volatile unsigned long steps;
 

@@ -633,7 +633,9 @@ impl Link {
     /// # Errors
     /// `ErrorKind::UnexpectedEof` when the peer is gone; `ErrorKind::InvalidData` for a message that is none; the socket's.
     pub fn receive<Message: DeserializeOwned>(&mut self) -> io::Result<Option<(Message, Option<OwnedFd>)>> {
-        self.buffer.resize(MESSAGE_BYTES_MAX, 0);
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; MESSAGE_BYTES_MAX];
+        }
         match self.datagrams.receive(&mut self.buffer, Descriptors::Accepted)? {
             Received::Datagram { bytes, descriptor } => {
                 Ok(Some((serde_json::from_slice(&self.buffer[..bytes])?, descriptor)))

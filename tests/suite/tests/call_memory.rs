@@ -56,10 +56,10 @@ fn calls(place: &Workplace, trace: &Path) -> Vec<Call> {
     // The last one of each thread.
     let mut last = BTreeMap::new();
     for line in shown.lines() {
-        let event: Value = serde_json::from_str(line).expect("JSON");
+        let mut event: Value = line.parse().expect("JSON");
         let tid = event["event_context"]["tid"].as_i64().expect("a thread");
+        let payload = event["payload"].take();
         let name = event["name"].as_str().expect("a name");
-        let payload = event["payload"].clone();
         if let Some(name) = name.strip_prefix("syscall_entry_") {
             last.insert(tid, calls.len());
             calls.push(Call {

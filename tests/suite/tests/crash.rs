@@ -25,15 +25,14 @@ fn start_session(place: &Workplace, pattern: &str, path: EventPath) {
     place.piste_succeeds(&["start"]);
 }
 
-/// Ends the session; nothing was lost in it.
-fn end_session(place: &Workplace) -> piste_support::Trace {
+/// Ends the session; nothing was lost in it. Returns its trace, and how many events pisted says it has.
+fn end_session(place: &Workplace) -> (piste_support::Trace, u64) {
     let status = place.piste_json(&["destroy"]);
     let channel = &status["channels"][0];
     assert_eq!(channel["discarded_events"], 0, "{status:#}");
     assert_eq!(channel["lost_packets"], 0, "{status:#}");
-    let trace = piste_support::Trace::at(place.path("trace"));
-    assert_eq!(channel["events"].as_u64(), Some(trace.event_count()), "{status:#}");
-    trace
+    let events = channel["events"].as_u64().expect("a number");
+    (piste_support::Trace::at(place.path("trace")), events)
 }
 
 /// Which way the events of fixed size take through the program's code.
@@ -43,14 +42,16 @@ enum EventPath {
     General,
 }
 
-/// The events of progress.c by process and thread: each one's numbers are 0, 1, 2, ... The counts are the result.
-fn count_progress(trace: &piste_support::Trace) -> BTreeMap<(i32, u64), u64> {
+/// Ends the session of progress.c. Its events by process and thread: each one's numbers are 0, 1, 2, ... The counts are the result.
+fn end_and_count_progress(place: &Workplace) -> BTreeMap<(i32, u64), u64> {
+    let (trace, events) = end_session(place);
     let mut next = BTreeMap::new();
     trace.for_each(|event| {
         let expected: &mut u64 = next.entry((event.vpid(), event.number("thread"))).or_default();
         assert_eq!(event.number("number"), *expected, "missing or twice: {event:?}");
         *expected += 1;
     });
+    assert_eq!(next.values().sum::<u64>(), events);
     next
 }
 
@@ -108,7 +109,7 @@ fn kill_programs(path: EventPath) {
         running.finish().expect_status(128 + 9);
         expected.push((running.pid(), returned_calls(&file)));
     }
-    let counts = count_progress(&end_session(&place));
+    let counts = end_and_count_progress(&place);
     for (pid, returned) in expected {
         for (thread, returned) in returned.into_iter().enumerate().take(2) {
             let recorded = counts.get(&(pid, thread as u64)).copied().unwrap_or_default();
@@ -149,7 +150,7 @@ fn fifty_killed_consumers_lose_nothing_and_write_nothing_twice() {
     });
     running.signal(Signal::KILL);
     running.finish();
-    let counts = count_progress(&end_session(&place));
+    let counts = end_and_count_progress(&place);
     check_returned(&counts, &running, &returned_calls(&file));
 }
 
@@ -177,7 +178,8 @@ fn recording_goes_on_while_pisted_is_dead_and_the_next_one_takes_over() {
         recorded += 2 * 50;
     }
     puppet.finish().expect_success();
-    assert_eq!(end_session(&place).event_count(), recorded);
+    let (trace, events) = end_session(&place);
+    assert_eq!((trace.event_count(), events), (recorded, recorded));
 }
 
 #[test]
@@ -211,7 +213,7 @@ fn pisted_is_killed_while_events_flow() {
     }
     running.signal(Signal::KILL);
     running.finish();
-    let counts = count_progress(&end_session(&place));
+    let counts = end_and_count_progress(&place);
     check_returned(&counts, &running, &returned_calls(&file));
 }
 

@@ -33,7 +33,7 @@ fn an_event_of_fixed_size_takes_few_instructions() {
     // Without the clock, a locked instruction, or a call of the runtime.
     assert!(counts["rejected"] <= 95, "{counts:?}");
     // The general path would be several times as long.
-    assert_eq!(recording.events(), 3 * 200, "{counts:?}");
+    assert_eq!(recording.events(), 3 * 50, "{counts:?}");
 }
 
 /// The events of `piste bench piste-steps`: each goes a step further than the one before, and none but the last, which is whole, is recorded.
@@ -88,7 +88,7 @@ fn an_event_that_ends_early_has_done_what_comes_before() {
         "-o",
         recorded.to_str().expect("UTF-8"),
     ]);
-    assert_eq!(Trace::at(&recorded).counts()["bench:whole"], 100 * (1 + 21));
+    assert_eq!(Trace::at(&recorded).counts()["bench:whole"], 20 * (1 + 6));
 }
 
 /// Not built again, so that what is compiled into programs goes on working.

@@ -194,10 +194,10 @@ fn with_library_inside(place: &Workplace, source: &str, options: &str) -> PathBu
 fn a_channel_that_goes_while_a_thread_records_harms_it_not() {
     let place = Workplace::new();
     let program = with_library_inside(&place, "detached.c", "-O1 -fsanitize=undefined");
-    for (loss_mode, stride) in [("0", "7"), ("1", "31"), ("2", "7")] {
-        let stepped = place.run(&program, &[loss_mode, stride]);
+    for loss_mode in ["0", "1", "2"] {
+        let stepped = place.run(&program, &[loss_mode]);
         let times = stepped.expect_silent_success().stdout.lines();
         let times: Vec<u32> = times.map(|times| times.parse().expect("a number")).collect();
-        assert!(times.len() == 2 && times.iter().all(|times| *times > 30), "{stepped}");
+        assert!(times.len() == 2 && times.iter().all(|times| *times > 100), "{stepped}");
     }
 }

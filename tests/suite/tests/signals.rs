@@ -19,7 +19,7 @@ fn check(contexts: &[&str]) {
     let place = Workplace::new();
     let program = place.program("signals.c");
     let options = [&["-u", "signals:*", "--block", "forever"], contexts].concat();
-    let recording = place.record(&options, program, &["5"]);
+    let recording = place.record(&options, program, &["2"]);
     recording.expect_whole();
     let printed: Vec<u64> = recording
         .finished

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A test's own folder, with a run folder and thereby a pisted of its own.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -217,20 +218,33 @@ impl Workplace {
 
     fn wait_for_process(&self, argument: &str) -> i32 {
         let mut found = vec![];
+        let mut others = BTreeSet::new();
         wait_until(&format!("a pisted {argument} runs"), || {
-            found = self.processes_with(argument);
+            found = self.processes_with(argument, &mut others);
             !found.is_empty()
         });
         assert_eq!(found.len(), 1, "pisted {argument}: {found:?}");
         found[0]
     }
 
-    fn processes_with(&self, argument: &str) -> Vec<i32> {
+    /// Does not look at `others`, and adds to them: whatever starts a pisted here has the run folder in its environment already.
+    fn processes_with(&self, argument: &str, others: &mut BTreeSet<i32>) -> Vec<i32> {
         let has_argument = |pid: &i32| {
             fs::read(format!("/proc/{pid}/cmdline"))
                 .is_ok_and(|line| line.split(|&byte| byte == 0).any(|word| word == argument.as_bytes()))
         };
-        self.processes()
+        let all = all_processes();
+        others.retain(|pid| all.contains(pid));
+        let unknown: Vec<i32> = all.difference(others).copied().collect();
+        let mut found = vec![];
+        for pid in unknown {
+            match self.owns(pid) {
+                Some(true) => found.push(pid),
+                Some(false) => _ = others.insert(pid),
+                None => (),
+            }
+        }
+        found
             .into_iter()
             .filter(has_argument)
             .filter(|&pid| exists(pid))
@@ -246,19 +260,24 @@ impl Workplace {
 
     /// All processes with this run folder in their environment.
     fn processes(&self) -> Vec<i32> {
-        let setting = format!("PISTE_RUNDIR={}", self.run_folder().display());
-        let has_setting = |pid: &i32| {
-            fs::read(format!("/proc/{pid}/environ")).is_ok_and(|text| {
-                text.split(|&byte| byte == 0)
-                    .any(|variable| variable == setting.as_bytes())
-            })
-        };
-        fs::read_dir("/proc")
-            .expect("/proc is mounted")
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .filter(has_setting)
-            .collect()
+        let all = all_processes().into_iter();
+        all.filter(|&pid| self.owns(pid) == Some(true)).collect()
     }
+
+    /// Whether the process has this run folder in its environment. None: it has none, as while it executes a program.
+    fn owns(&self, pid: i32) -> Option<bool> {
+        let setting = format!("PISTE_RUNDIR={}", self.run_folder().display());
+        let text = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let mut variables = text.split(|&byte| byte == 0);
+        (!text.is_empty()).then(|| variables.any(|variable| variable == setting.as_bytes()))
+    }
+}
+
+fn all_processes() -> BTreeSet<i32> {
+    fs::read_dir("/proc")
+        .expect("/proc is mounted")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 impl Drop for Workplace {

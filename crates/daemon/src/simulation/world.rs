@@ -62,7 +62,8 @@ impl World {
             dice: Rng::with_seed(seed),
             epoch: Instant::now(),
             now: Duration::ZERO,
-            folder: tempfile::tempdir().expect("there is a disk"),
+            // In memory: thousands of files are made and synchronized.
+            folder: tempfile::tempdir_in("/dev/shm").expect("there is shared memory"),
             pisted: None,
             pisted_count: 0,
             consumer: None,

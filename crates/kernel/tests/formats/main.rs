@@ -29,8 +29,9 @@ use real::Fixture;
 /// Groups that would leave no room for others, or that record what the converter does not.
 const LEFT_OUT: [&str; 4] = ["ftrace", "syscalls", "preemptirq", "initcall"];
 /// Events that come in such numbers that the others would find no room: they are recorded for the first moments only.
-const FLOODS: [&str; 20] = [
+const FLOODS: [&str; 21] = [
     "block:block_dirty_buffer",
+    "block:block_touch_buffer",
     "exceptions:*",
     "ext4:ext4_da_reserve_space",
     "ext4:ext4_es_*",
