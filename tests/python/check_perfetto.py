@@ -22,8 +22,9 @@ IN_TREE = ("lttng_statedump_process_state", "lttng_statedump_process")
 
 
 def expect(condition, what):
+    """Ends where something is not as it must be. What is wrong may be a function: to write an event as text takes longer than to check it."""
     if not condition:
-        sys.exit(f"check_perfetto.py: {what}")
+        sys.exit(f"check_perfetto.py: {what() if callable(what) else what}")
 
 
 def unknown(message):
@@ -68,12 +69,12 @@ class Sequence:
         if self.count == 0:
             expect(packet.sequence_flags == CLEARED and packet.first_packet_on_sequence, "a sequence begins without saying so")
         else:
-            expect(packet.sequence_flags == NEEDS, f"sequence flags {packet.sequence_flags}")
+            expect(packet.sequence_flags == NEEDS, lambda: f"sequence flags {packet.sequence_flags}")
         self.count += 1
         for kind, known in self.names.items():
             for entry in getattr(packet.interned_data, kind):
-                expect(entry.iid != 0 and entry.iid not in known, f"{kind} {entry.iid} is said twice")
-                expect(entry.name not in known.values(), f"{kind} {entry.name!r} has two numbers")
+                expect(entry.iid != 0 and entry.iid not in known, lambda: f"{kind} {entry.iid} is said twice")
+                expect(entry.name not in known.values(), lambda: f"{kind} {entry.name!r} has two numbers")
                 known[entry.iid] = entry.name
 
     def value(self, annotation):
@@ -95,14 +96,14 @@ def check_ftrace(event, expected):
     fields = expected.get("payload", {})
     which = event.WhichOneof("event")
     if which == "generic":
-        expect(event.generic.event_name == expected["name"], f"{event} for {expected}")
-        expect([field.name for field in event.generic.field] == list(fields), f"{event} for {expected}")
+        expect(event.generic.event_name == expected["name"], lambda: f"{event} for {expected}")
+        expect([field.name for field in event.generic.field] == list(fields), lambda: f"{event} for {expected}")
         for field in event.generic.field:
             value = getattr(field, field.WhichOneof("value"))
             wanted = fields[field.name]
             if isinstance(wanted, (list, float)) or isinstance(wanted, dict) and "labels" not in wanted:
                 continue  # Written as text.
-            expect(same(value, wanted), f"{field} for {wanted}")
+            expect(same(value, wanted), lambda: f"{field} for {wanted}")
         return
     message = getattr(event, which)
     renamed = {"prev_pid": "prev_tid", "next_pid": "next_tid", "pid": "tid", "old_pid": "old_tid", "parent_pid": "parent_tid",
@@ -115,11 +116,11 @@ def check_ftrace(event, expected):
             value -= 100
         if isinstance(wanted, dict):
             continue  # A number in Perfetto, a name in the trace.
-        expect(same(value, wanted), f"{field.name} is {value} instead of {wanted}: {event} for {expected}")
+        expect(same(value, wanted), lambda: f"{field.name} is {value} instead of {wanted}: {event} for {expected}")
         compared += 1
-    expect(compared > 0 or not fields, f"{event} for {expected}")
+    expect(compared > 0 or not fields, lambda: f"{event} for {expected}")
     if which == "sched_switch":
-        expect(compared == 7 or message.prev_state == 0, f"{event}")
+        expect(compared == 7 or message.prev_state == 0, lambda: f"{event}")
 
 
 def main():
@@ -166,7 +167,7 @@ def main():
             bundle = packet.ftrace_events
             expect(bundle.HasField("cpu") and bundle.event, "a bundle is of one CPU")
             for event in bundle.event:
-                expect(event.timestamp >= last[bundle.cpu], f"time goes back on CPU {bundle.cpu}")
+                expect(event.timestamp >= last[bundle.cpu], lambda: f"time goes back on CPU {bundle.cpu}")
                 last[bundle.cpu] = event.timestamp
                 if event.HasField("task_newtask") and not has_new_tasks:
                     counts["new tasks"] += 1
@@ -174,23 +175,23 @@ def main():
                 if event.HasField("sched_switch"):
                     switch, was = event.sched_switch, running.get(bundle.cpu)
                     running[bundle.cpu] = switch.next_pid
-                    expect(was is None or was == switch.prev_pid, f"{event} after {was}")
+                    expect(was is None or was == switch.prev_pid, lambda: f"{event} after {was}")
                     if was:
                         counts[f"ns of thread {was}"] += event.timestamp - since[bundle.cpu]
                     since[bundle.cpu] = event.timestamp
                     if not switch.HasField("prev_prio"):
                         # The trace has no such switch: another thread than the one before has the CPU, or nobody knows which.
-                        expect(switch.prev_pid != switch.next_pid, f"{event}")
+                        expect(switch.prev_pid != switch.next_pid, lambda: f"{event}")
                         counts["arrivals that were not told"] += 1
                         continue
                 elif on_cpus[bundle.cpu][0]["name"].startswith(("irq_", "sched_")):
                     # Where nobody knows which thread runs, Perfetto is told that the CPU is idle.
-                    expect(running.get(bundle.cpu, 0) in (0, event.pid), f"{event} on a CPU that {running.get(bundle.cpu)} has")
+                    expect(running.get(bundle.cpu, 0) in (0, event.pid), lambda: f"{event} on a CPU that {running.get(bundle.cpu)} has")
                     counts["events of threads that are not known to run"] += running.get(bundle.cpu, 0) != event.pid
                 expected = on_cpus[bundle.cpu].popleft()
-                expect(event.timestamp + base == int(expected["time_ns"]), f"{event} for {expected}")
+                expect(event.timestamp + base == int(expected["time_ns"]), lambda: f"{event} for {expected}")
                 tid = expected.get("event_context", {}).get("tid")
-                expect(tid is None or event.pid == tid, f"{event} for {expected}")
+                expect(tid is None or event.pid == tid, lambda: f"{event} for {expected}")
                 check_ftrace(event, expected)
                 counts[event.WhichOneof("event")] += 1
         elif packet.HasField("process_tree"):
@@ -198,12 +199,12 @@ def main():
             told |= {process.pid for process in packet.process_tree.processes}
         elif packet.HasField("track_descriptor"):
             descriptor = packet.track_descriptor
-            expect(descriptor.uuid not in tracks, f"track {descriptor.uuid} is described twice")
+            expect(descriptor.uuid not in tracks, lambda: f"track {descriptor.uuid} is described twice")
             expect(not descriptor.parent_uuid or descriptor.parent_uuid in tracks, "a parent comes first")
             tracks[descriptor.uuid] = descriptor
         elif packet.HasField("track_event"):
             event = packet.track_event
-            expect(event.track_uuid in tracks, f"no track {event.track_uuid}")
+            expect(event.track_uuid in tracks, lambda: f"no track {event.track_uuid}")
             stack = open_slices[event.track_uuid]
             if event.type == END:
                 expect(stack, "a slice ends that did not begin")
@@ -212,26 +213,26 @@ def main():
                     counts["ends of what is around"] += 1
                     continue
             expected = on_threads.popleft()
-            expect(packet.timestamp + base == int(expected["time_ns"]), f"{packet} for {expected}")
+            expect(packet.timestamp + base == int(expected["time_ns"]), lambda: f"{packet} for {expected}")
             thread = tracks[event.track_uuid].thread
             contexts = expected.get("packet_context", {}) | expected.get("event_context", {})
             for key in ("vtid", "tid"):
-                expect(key not in contexts or thread.tid == contexts[key], f"{tracks[event.track_uuid]} for {expected}")
-            expect("vpid" not in contexts or thread.pid == contexts["vpid"], f"{tracks[event.track_uuid]} for {expected}")
+                expect(key not in contexts or thread.tid == contexts[key], lambda: f"{tracks[event.track_uuid]} for {expected}")
+            expect("vpid" not in contexts or thread.pid == contexts["vpid"], lambda: f"{tracks[event.track_uuid]} for {expected}")
             values = {sequence.name(one): sequence.value(one) for one in event.debug_annotations}
             context = values.pop("context", {})
-            expect(same(values, expected.get("payload", {})), f"{values} for {expected}")
-            expect(all(same(context[key], contexts[key]) for key in contexts), f"{context} for {expected}")
+            expect(same(values, expected.get("payload", {})), lambda: f"{values} for {expected}")
+            expect(all(same(context[key], contexts[key]) for key in contexts), lambda: f"{context} for {expected}")
             if event.type != END:
                 name = sequence.names["event_names"][event.name_iid]
                 expect(all(iid in sequence.names["event_categories"] for iid in event.category_iids), "categories")
                 if event.type == INSTANT:
-                    expect(name == expected["name"], f"{name} for {expected}")
+                    expect(name == expected["name"], lambda: f"{name} for {expected}")
                 else:
                     stack.append(name)
             counts[{BEGIN: "slices begun", END: "slices ended", INSTANT: "instants"}[event.type]] += 1
     left = len(on_threads) + sum(map(len, on_cpus.values()))
-    expect(left == 0, f"{left} events are missing")
+    expect(left == 0, lambda: f"{left} events are missing")
     expect(tree == 0 or len(told) > 1, "the state dump told of no process")
     counts["processes and threads"] = len(told)
     print(json.dumps(counts))

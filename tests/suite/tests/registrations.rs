@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 const COMMAND_COUNT: u32 = 10_000;
 const PROGRAM_COUNT: u64 = 3;
-/// Between two looks at what other threads do.
-const PAUSE: Duration = Duration::from_micros(20);
+/// How long a thread waits for what others do before it sees whether they still run.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// The events of the program, of which it records each one once in a round.
 const EVENTS: [&str; 3] = ["shop:order", "shop:debug_note", "bank:failure"];
 const PATTERNS: [&str; 5] = ["shop:order", "shop:*", "bank:failure", "*:*o*", "bank:*"];
@@ -115,6 +115,24 @@ struct World {
     /// Rounds of programs between two commands.
     quiet_rounds: AtomicU64,
     is_over: AtomicBool,
+    /// That one of these numbers has changed.
+    changed: Condvar,
+    changing: Mutex<()>,
+}
+
+impl World {
+    /// Changes a number, and wakes those that wait for that.
+    fn change<T>(&self, change: impl FnOnce() -> T) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        change();
+        self.changed.notify_all();
+    }
+
+    /// Waits while something holds, but not for ever.
+    fn wait_while(&self, holds: impl Fn() -> bool) {
+        let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.changed.wait_timeout_while(changing, PATIENCE, |()| holds());
+    }
 }
 
 /// That a program recorded its events with a number, between two looks at the version.
@@ -134,10 +152,14 @@ fn run_programs(place: &Workplace, program: &Path, world: &World, seed: u64) -> 
             assert_eq!(running.ask("record 1"), "done");
             let after = world.version.load(Ordering::SeqCst);
             let is_quiet = before == after && before.is_multiple_of(2);
-            world.quiet_rounds.fetch_add(u64::from(is_quiet), Ordering::SeqCst);
-            // It leaves the CPU to the next command.
-            while is_quiet && world.version.load(Ordering::SeqCst) == after && !world.is_over.load(Ordering::SeqCst) {
-                thread::sleep(PAUSE);
+            if is_quiet {
+                world.change(|| world.quiet_rounds.fetch_add(1, Ordering::SeqCst));
+            }
+            // It leaves the CPU to the command that is being executed, or to the next one.
+            if is_quiet || !after.is_multiple_of(2) {
+                world.wait_while(|| {
+                    world.version.load(Ordering::SeqCst) == after && !world.is_over.load(Ordering::SeqCst)
+                });
             }
             rounds.push(Round {
                 pid: running.pid(),
@@ -253,7 +275,7 @@ fn what_is_recorded_is_what_the_last_command_said() {
         let start = |seed| scope.spawn(move || run_programs(place, program, world, seed));
         let threads: Vec<_> = (0..PROGRAM_COUNT).map(start).collect();
         for _ in 0..COMMAND_COUNT {
-            world.version.fetch_add(1, Ordering::SeqCst);
+            world.change(|| world.version.fetch_add(1, Ordering::SeqCst));
             command(&mut control, &mut random, &mut session, place);
             let version = world.version.load(Ordering::SeqCst) + 1;
             world
@@ -262,16 +284,16 @@ fn what_is_recorded_is_what_the_last_command_said() {
                 .unwrap_or_else(PoisonError::into_inner)
                 .insert(version, session.clone());
             let quiet_rounds = world.quiet_rounds.load(Ordering::SeqCst);
-            world.version.store(version, Ordering::SeqCst);
+            world.change(|| world.version.store(version, Ordering::SeqCst));
             while world.quiet_rounds.load(Ordering::SeqCst) == quiet_rounds {
                 assert!(
                     !threads.iter().any(thread::ScopedJoinHandle::is_finished),
                     "a program failed"
                 );
-                thread::sleep(PAUSE);
+                world.wait_while(|| world.quiet_rounds.load(Ordering::SeqCst) == quiet_rounds);
             }
         }
-        world.is_over.store(true, Ordering::SeqCst);
+        world.change(|| world.is_over.store(true, Ordering::SeqCst));
         threads
             .into_iter()
             .flat_map(|thread| thread.join().expect("it asserts"))

@@ -3,7 +3,9 @@
 //! told to.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use piste_support::build_tree::repository;
 use piste_support::{Finished, Workplace, process};
@@ -15,6 +17,9 @@ version = "0.0.0"
 edition = "2024"
 [workspace]
 members = ["other"]
+[profile.dev]
+debug = false
+incremental = false
 "#;
 
 /// With a second package, cargo names the package of a failed target.
@@ -31,7 +36,8 @@ use std::fs;
 use std::io::Write;
 
 fn step(name: &str) {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    // That of the copy that runs.
+    let folder = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap());
     let runs = fs::read_to_string(folder.join("runs")).unwrap_or_default();
     let earlier = runs.lines().filter(|line| *line == name).count();
     let mut file = fs::OpenOptions::new().create(true).append(true).open(folder.join("runs")).unwrap();
@@ -67,6 +73,40 @@ fn meets() {
 }
 "#;
 
+/// The folder of the crate, compiled. Cargo takes a copy of it for what it compiled itself, unless something in it has changed.
+fn compiled() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("steps");
+        for part in ["src", "tests", "fails", "other/src"] {
+            fs::create_dir_all(folder.join(part)).expect("cargo's folder for tests can be written to");
+        }
+        for (name, text) in [
+            ("Cargo.toml", MANIFEST),
+            ("src/lib.rs", ""),
+            ("other/Cargo.toml", OTHER_MANIFEST),
+            ("other/src/lib.rs", ""),
+            ("tests/steps.rs", STEPS),
+        ] {
+            let file = folder.join(name);
+            if fs::read_to_string(&file).is_ok_and(|known| known == text) {
+                continue;
+            }
+            // In one step, since several processes may do so.
+            let new = folder.join(format!("new-{}", std::process::id()));
+            fs::write(&new, text).expect("a file can be written there");
+            fs::rename(new, file).expect("it can be renamed");
+        }
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args(["test", "--no-run", "--offline", "--workspace", "--target-dir"])
+            .arg(folder.join("target"));
+        let made = process::run(cargo.current_dir(&folder).env_remove("RUSTFLAGS"));
+        made.expect_success();
+        folder
+    })
+}
+
 /// The crate, its stages and the folder they are in.
 struct Steps {
     place: Workplace,
@@ -76,14 +116,13 @@ impl Steps {
     /// Tests one to five, of which some fail: `(name, how often)`, or `crashes`, or `skipped later`, or `partly skipped later`.
     fn new(fails: &[(&str, &str)]) -> Steps {
         let place = Workplace::new();
-        for folder in ["src", "tests", "fails", "other", "other/src"] {
-            fs::create_dir(place.path(folder)).expect("a folder can be made there");
-        }
-        write(&place, "Cargo.toml", MANIFEST);
-        write(&place, "src/lib.rs", "");
-        write(&place, "other/Cargo.toml", OTHER_MANIFEST);
-        write(&place, "other/src/lib.rs", "");
-        write(&place, "tests/steps.rs", STEPS);
+        let copied = process::run(
+            Command::new("cp")
+                .args(["-a", "--"])
+                .arg(compiled().join("."))
+                .arg(place.path("")),
+        );
+        copied.expect_success();
         for (name, how) in fails {
             write(&place, &format!("fails/{name}"), how);
         }

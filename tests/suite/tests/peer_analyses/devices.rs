@@ -204,7 +204,7 @@ fn packets(events: &[Event], name: &str) -> BTreeMap<String, i64> {
     bytes
 }
 
-pub(crate) fn check_network(compared: &Compared) {
+pub(crate) fn check_network(compared: &Compared, trimmed: &str) {
     let usage = compared.lttng_all("io:runusage_mi");
     let report = compared.piste("nettop");
     let sides = [
@@ -229,6 +229,6 @@ pub(crate) fn check_network(compared: &Compared) {
         );
     }
     // As Debian has it, it takes the names of files, too.
-    let answer = lttng::try_ask(compared.place, &compared.trace, "io:runusage_mi", &[]);
+    let answer = lttng::try_ask(compared.place, trimmed, "io:runusage_mi", &[]);
     assert!(answer["results"].is_array(), "{answer}");
 }

@@ -232,8 +232,8 @@ fn check_sums(compared: &Compared, rule: &BTreeSet<Interrupt>, all: &[Interrupt]
 }
 
 /// As Debian has it, lttng-irqstats tells of no soft interrupts, and the same of others.
-pub(crate) fn check_names(compared: &Compared) {
-    let answer = lttng::try_ask(compared.place, &compared.trace, "irq:runstats_mi", &[]);
+pub(crate) fn check_names(compared: &Compared, trimmed: &str) {
+    let answer = lttng::try_ask(compared.place, trimmed, "irq:runstats_mi", &[]);
     let Some(tables) = answer["results"].as_array() else {
         // A trace that begins inside an interrupt.
         return println!("lttng-irqstats: {answer}");

@@ -10,7 +10,7 @@ import sys
 
 def mend():
     from lttnganalyses.core import event, io
-    from lttnganalyses.linuxautomaton import irq, sp
+    from lttnganalyses.linuxautomaton import automaton, irq, sp
 
     # It knows events by the names that they had before LTTng 2.6.
     names = {f"softirq_{what}": f"irq_softirq_{what}" for what in ("raise", "entry", "exit")}
@@ -49,6 +49,27 @@ def mend():
             end_soft(self, event)
 
     irq.IrqStateProvider._process_softirq_exit = end_begun
+
+    # It asks each provider about each event. Which of them want an event is known from its name.
+    wanting = {}
+
+    def process(self, event):
+        name = event.name
+        if name not in wanting:
+            wanting[name] = [callback for provider in self._state_providers if (callback := wanted(provider._cbs, name))]
+        for callback in wanting[name]:
+            callback(event)
+
+    # As StateProvider.process_event has it.
+    def wanted(callbacks, name):
+        if name in callbacks:
+            return callbacks[name]
+        for kind, begins in {"syscall_entry": ("sys_", "syscall_entry_"), "syscall_exit": ("exit_syscall", "syscall_exit_")}.items():
+            if kind in callbacks and name.startswith(begins):
+                return callbacks[kind]
+        return None
+
+    automaton.Automaton.process_event = process
 
 
 arguments = sys.argv[1:]
