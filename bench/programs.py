@@ -40,16 +40,15 @@ def build(tree: pathlib.Path, tracers: list[str]) -> Built:
     define = {"Piste": ["-DPISTE"], "LTTng-UST": ["-DLTTNG"]}
     folder = tree / "bench"
     folder.mkdir(exist_ok=True)
+    rounds = [compile_program(folder / f"{source}.o", [source], ["-c"]) for source in ROUNDS]
     return Built(
         start=compile_program(folder / "start", ["start.c"], []),
-        calls=compile_program(folder / "calls", ["calls.c", *ROUNDS], ["-lpthread"]),
+        calls=compile_program(folder / "calls", ["calls.c"], [*rounds, "-lpthread"]),
         splice=compile_program(folder / "splice", ["splice.c"], ["-lpthread"]),
         attack=compile_program(folder / "attack", ["attack.c"], [f"-I{tree}/include", "-lpthread"]),
         paced=compile_program(folder / "paced", ["paced.c"], flags["Piste"]),
         events={
-            tracer: compile_program(
-                folder / f"events-{tracer}", [*sources[tracer], *ROUNDS], [*flags[tracer], "-lpthread"]
-            )
+            tracer: compile_program(folder / f"events-{tracer}", sources[tracer], [*rounds, *flags[tracer], "-lpthread"])
             for tracer in tracers
         },
         tiny={"untraced": compile_program(folder / "tiny-untraced", ["tiny.c"], [])}

@@ -246,7 +246,7 @@ impl<'p> Run<'p> {
             events: Vec::new(),
             calls: Vec::new(),
             programs: Programs {
-                reference: workshop.compile("reference", &["floor.c"], &[], C_LIBRARY).ok(),
+                reference: workshop.compile("floor", &["floor.c"], &[], C_LIBRARY).ok(),
                 calls: workshop::Sized::new(),
             },
             sizes: BTreeMap::new(),

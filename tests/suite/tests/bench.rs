@@ -65,16 +65,15 @@ impl Bench {
 
     /// Processes that a run started.
     fn processes(&self) -> Vec<i32> {
+        pids().filter(|pid| self.is_ours(*pid)).collect()
+    }
+
+    fn is_ours(&self, pid: i32) -> bool {
         let setting = format!("TMPDIR={}", self.made().display());
-        let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let is_ours = |pid: &i32| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment
-                .split(|byte| *byte == 0)
-                .any(|variable| variable.starts_with(setting.as_bytes()))
-        };
-        pids.filter(is_ours).collect()
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment
+            .split(|byte| *byte == 0)
+            .any(|variable| variable.starts_with(setting.as_bytes()))
     }
 
     fn made(&self) -> PathBuf {
@@ -83,18 +82,15 @@ impl Bench {
 
     /// Whether a run has started a program of that name.
     fn runs(&self, name: &str) -> bool {
-        self.programs().iter().any(|program| program.ends_with(name))
+        let is_it = |program: &Path| program.ends_with(name);
+        pids().any(|pid| executes(pid, is_it) && self.is_ours(pid))
     }
 
     /// Whether a run has started a measured program, which it compiled, of that name.
     fn measures(&self, name: &str) -> bool {
-        let is_it = |program: &PathBuf| program.starts_with(self.made()) && program.ends_with(name);
-        self.programs().iter().any(is_it)
-    }
-
-    fn programs(&self) -> Vec<PathBuf> {
-        let program = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).ok();
-        self.processes().into_iter().filter_map(program).collect()
+        let made = self.made();
+        let is_it = |program: &Path| program.starts_with(&made) && program.ends_with(name);
+        pids().any(|pid| executes(pid, is_it))
     }
 
     /// Nothing of a run is left: no process, file, instance, probe or user event.
@@ -112,6 +108,16 @@ impl Bench {
             .filter(|name| !self.others.contains(name))
             .collect()
     }
+}
+
+fn pids() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Whether a process executes such a program.
+fn executes(pid: i32, is_it: impl FnOnce(&Path) -> bool) -> bool {
+    fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|program| is_it(&program))
 }
 
 /// Instances, probes and user events of all runs.
@@ -502,7 +508,12 @@ fn an_interrupted_run_leaves_nothing() {
         let result = bench.place.path("result.json");
         fs::write(&result, "older").expect("it can be written");
         let options = "piste lttng usdt uprobe trace_marker strace tracefs piste-kernel";
-        let mut running = bench.start(&format!("--json bench {options} -o {}", text(&result)));
+        let options = format!("--json bench {options} -o {}", text(&result));
+        let mut command = bench.command(&options);
+        if runs == "cc1" {
+            command.env_remove("CC");
+        }
+        let mut running = Running::start(command.stdin(Stdio::null()));
         wait_until(&format!("{runs} runs"), || bench.runs(runs));
         running.signal(signal);
         let finished = running.finish();
@@ -540,7 +551,7 @@ fn what_a_killed_run_left_is_removed_by_the_next_one() {
     running.signal(Signal::STOP);
     let made = bench.made_in_tracefs();
     bench.run("bench --quick uprobe").expect_success();
-    assert!(all_run(), "{:?}", bench.programs());
+    assert!(all_run(), "{:?}", bench.processes());
     assert_eq!(bench.made_in_tracefs(), made);
     running.signal(Signal::KILL);
     running.finish();
@@ -751,6 +762,9 @@ fn an_interrupted_calibration_keeps_the_older_one() {
     // While tracers are prepared, and while system calls are measured, after events of programs.
     for runs in ["cc1", "calls"] {
         let mut command = bench.command("calibrate");
+        if runs == "cc1" {
+            command.env_remove("CC");
+        }
         let command = command.env("PISTE_CALIBRATION", &kept).stdin(Stdio::null());
         let mut running = Running::start(command);
         wait_until(&format!("{runs} runs"), || bench.runs(runs));

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use piste_support::build_tree::{build, repository};
+use piste_support::compiler::compile_once;
 use piste_support::{Workplace, kernel, process};
 
 /// The benchmarks build the same programs, in the same places.
@@ -25,7 +26,7 @@ fn the_benchmarks_run() {
         .arg(&output)
         .arg("--build")
         .arg(build());
-    process::run(&mut command).expect_success();
+    process::run(compile_once(&mut command)).expect_success();
     let text = fs::read_to_string(&output).expect("the benchmarks write their results");
     let results: serde_json::Value = serde_json::from_str(&text).expect("they are JSON");
     assert!(results.is_object(), "{results}");
@@ -42,7 +43,7 @@ fn the_table_of_overheads_is_made() {
         .arg(&output)
         .arg("--build")
         .arg(build());
-    let table = process::run(&mut command);
+    let table = process::run(compile_once(&mut command));
     table.expect_success();
     assert!(table.stdout.contains("written, core events"), "{table}");
     let text = fs::read_to_string(&output).expect("the benchmark writes its results");
@@ -66,7 +67,7 @@ fn the_benchmark_of_the_viewer_runs() {
         .arg("--build")
         .arg(build())
         .env("PISTE_MAKE_TRACE", env!("CARGO_BIN_EXE_make-trace"));
-    process::run(&mut command).expect_success();
+    process::run(compile_once(&mut command)).expect_success();
     let text = fs::read_to_string(&output).expect("the benchmark writes its results");
     let results: serde_json::Value = serde_json::from_str(&text).expect("they are JSON");
     for left_out in results["left_out"].as_array().expect("a list") {
@@ -97,7 +98,7 @@ fn the_hostile_benchmarks_run_and_leave_nothing_frozen() {
         .arg(repository().join("bench/test_bench.py"))
         .args(["-v", "Hostile", "FrozenDisks", "Verdicts", "SystemCalls"])
         .env("PISTE_BUILD", build());
-    let tested = process::run(&mut command);
+    let tested = process::run(compile_once(&mut command));
     tested.expect_success();
     for line in tested.stderr.lines().filter(|line| line.contains("skipped")) {
         println!("skipped: {line}");

@@ -244,14 +244,18 @@ fn a_program_whose_descriptions_pisted_does_not_take_in_time() {
     }
 }
 
-/// A program of very many events, which says when it has begun, and records the first one as soon as that is enabled.
+/// A program whose events have many labels with long names, which are quick to compile. It says when it has begun, and records the first event as
+/// soon as that is enabled.
 fn talkative() -> String {
-    let names = (0..1500).map(|number| format!("an_event_whose_name_is_long_{number:060}"));
-    let (events, uses): (String, String) = names
-        .map(|name| {
+    let labels: Vec<String> = (0..100)
+        .map(|value| format!("(a_label_whose_name_is_long_{value:090}, {value})"))
+        .collect();
+    let labels = labels.join(", ");
+    let (events, uses): (String, String) = (0..24)
+        .map(|number| {
             (
-                format!("PISTE_EVENT(talkative, {name}, (uint64_t, number))\n"),
-                format!("\tif (never)\n\t\tpiste(talkative, {name}, 0);\n"),
+                format!("PISTE_EVENT(talkative, event_{number}, PISTE_ENUM(kind, {labels}))\n"),
+                format!("\tif (never)\n\t\tpiste(talkative, event_{number}, 0);\n"),
             )
         })
         .unzip();

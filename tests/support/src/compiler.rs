@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::build_tree::{build, programs};
+use crate::build_tree::{build, programs, repository};
 use crate::process::{self, Finished};
 
 /// The warnings that the headers are clean of.
@@ -144,6 +144,14 @@ impl Compilation {
             .env("LC_ALL", "C");
         command
     }
+}
+
+/// Lets a command that compiles programs by itself, such as `piste bench`, do so once in a run of tools/test.
+pub fn compile_once(command: &mut Command) -> &mut Command {
+    if env::var_os("PISTE_TEST_PROGRAMS").is_some() && env::var_os("CC").is_none() {
+        command.env("CC", repository().join("tests/support/kept-cc"));
+    }
+    command
 }
 
 fn pkg_config(what: &str, static_link: bool) -> Vec<String> {

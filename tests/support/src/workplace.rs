@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::build_tree::{binary, build};
-use crate::compiler::Compilation;
+use crate::compiler::{Compilation, compile_once};
 use crate::process::{self, Finished, Running, exists, send, wait_until};
 use crate::recording::Recording;
 
@@ -91,6 +91,7 @@ impl Workplace {
             .env_remove("PISTE_RECORD")
             .env_remove("PISTE_LIBDIR")
             .env("NO_COLOR", "1");
+        compile_once(&mut command);
         command
     }
 
