@@ -40,7 +40,7 @@ kill $(jobs -p)
 """
 
 
-def run(results: Results, tracers: list[Tracer], _: Built, folder: pathlib.Path) -> None:
+def run(results: Results, tracers: list[Tracer], _: Built | None, folder: pathlib.Path) -> None:
     piste = next(tracer for tracer in tracers if isinstance(tracer, Piste))
     lack = missing(piste)
     if lack:

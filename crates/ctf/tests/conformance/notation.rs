@@ -182,32 +182,35 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str) {
-        let mut characters = text.chars();
-        while let Some(character) = characters.next() {
-            let code = match (character, characters.clone().next()) {
-                ('\\', Some(escape)) => {
-                    characters.next();
-                    match escape {
-                        'x' => {
-                            let digits: String = characters.by_ref().take(2).collect();
-                            u64::from_str_radix(&digits, 16).expect("two digits")
-                        }
-                        '0' => 0,
-                        'n' => 10,
-                        't' => 9,
-                        'q' => b'"'.into(),
-                        other => u64::from(u32::from(other)),
-                    }
+        let mut rest = text;
+        while let Some(at) = rest.find('\\') {
+            self.plain(&rest[..at]);
+            let mut characters = rest[at + 1..].chars();
+            let code = match characters.next() {
+                Some('x') => {
+                    let digits: String = characters.by_ref().take(2).collect();
+                    u64::from_str_radix(&digits, 16).expect("two digits")
                 }
-                _ => {
-                    let mut utf8 = [0; 4];
-                    for &byte in character.encode_utf8(&mut utf8).as_bytes() {
-                        self.bits(byte.into(), 8);
-                    }
-                    continue;
-                }
+                Some('0') => 0,
+                Some('n') => 10,
+                Some('t') => 9,
+                Some('q') => b'"'.into(),
+                Some(other) => u64::from(u32::from(other)),
+                None => b'\\'.into(),
             };
             self.bits(code, 8);
+            rest = characters.as_str();
+        }
+        self.plain(rest);
+    }
+
+    /// A text without escapes. Where bytes begin, they are copied at once: some texts are long.
+    fn plain(&mut self, text: &str) {
+        if self.position.is_multiple_of(8) && self.packet_at + self.position / 8 == self.bytes.len() {
+            self.bytes.extend_from_slice(text.as_bytes());
+            self.position += 8 * text.len();
+        } else {
+            text.bytes().for_each(|byte| self.bits(byte.into(), 8));
         }
     }
 

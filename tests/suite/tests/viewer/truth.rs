@@ -10,25 +10,28 @@ use super::*;
 struct State {
     begin_ns: i64,
     end_ns: i64,
-    class: String,
+    class: &'static str,
 }
 
-/// By thread id: its rows. Only of those whose id no other thread has.
+/// By thread id: its rows, whose columns after the first four (thread, tid, begin and end) are of what class it was. Only of those whose id no other
+/// thread has. There are many rows: text is read much sooner than JSON.
 fn queried(
     place: &Workplace,
     trace: &Path,
     sql: &str,
-    class: impl Fn(&Value) -> Option<String>,
+    class: impl Fn(&[&str]) -> Option<&'static str>,
 ) -> BTreeMap<i64, Vec<State>> {
-    let answer = place.piste_json(&["query", text(trace), sql]);
+    let answer = place.piste(&["query", text(trace), sql, "--format", "csv"]);
+    answer.expect_success();
     let mut threads: BTreeMap<i64, BTreeMap<i64, Vec<State>>> = BTreeMap::new();
-    for row in answer.as_array().expect("rows") {
-        let number = |name: &str| whole_number(&row[name]);
-        let of_tid = threads.entry(number("tid")).or_default();
-        let of_thread = of_tid.entry(number("thread")).or_default();
-        of_thread.extend(class(row).map(|class| State {
-            begin_ns: number("begin_ns"),
-            end_ns: number("end_ns"),
+    for row in answer.stdout.lines().skip(1) {
+        let cells: Vec<&str> = row.split(',').collect();
+        let number = |column: usize| -> i64 { cells[column].parse().unwrap_or_else(|error| panic!("{error}: {row}")) };
+        let of_tid = threads.entry(number(1)).or_default();
+        let of_thread = of_tid.entry(number(0)).or_default();
+        of_thread.extend(class(&cells[4..]).map(|class| State {
+            begin_ns: number(2),
+            end_ns: number(3),
             class,
         }));
     }
@@ -40,31 +43,35 @@ fn queried(
 
 fn queried_states(place: &Workplace, trace: &Path) -> BTreeMap<i64, Vec<State>> {
     let sql = "SELECT thread, tid, begin_ns, end_ns, state, mode FROM thread_states WHERE tid <> 0";
-    queried(place, trace, sql, |row| {
-        match (row["state"].as_str(), row["mode"].as_str()) {
-            (Some("absent"), _) => None,
-            (Some("running"), Some(mode)) => Some(mode.to_owned()),
-            (Some(state), _) => Some(state.to_owned()),
-            (None, _) => Some("unknown".to_owned()),
-        }
+    let known = |name: &str| {
+        let class = CLASSES.into_iter().find(|class| *class == name);
+        Some(class.unwrap_or_else(|| panic!("{name}")))
+    };
+    // A column without a value is empty.
+    queried(place, trace, sql, |row| match row {
+        ["absent", _] => None,
+        ["", _] => Some("unknown"),
+        ["running", mode] if !mode.is_empty() => known(mode),
+        [state, _] => known(state),
+        _ => panic!("{row:?}"),
     })
 }
 
 /// Of system calls, those whose begin and end the trace has.
 fn queried_calls(place: &Workplace, trace: &Path) -> BTreeMap<i64, Vec<State>> {
     let sql = "SELECT thread, tid, begin_ns, end_ns FROM syscalls WHERE begin_ns IS NOT NULL AND end_ns IS NOT NULL";
-    queried(place, trace, sql, |_| Some("other".to_owned()))
+    queried(place, trace, sql, |_| Some("other"))
 }
 
 fn summed(states: &[State], (begin_ns, end_ns): (i64, i64)) -> BTreeMap<String, i64> {
-    let mut sums = BTreeMap::new();
+    let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
     for state in states {
         let ns = state.end_ns.min(end_ns) - state.begin_ns.max(begin_ns);
         if ns > 0 {
-            *sums.entry(state.class.clone()).or_default() += ns;
+            *sums.entry(state.class).or_default() += ns;
         }
     }
-    sums
+    sums.into_iter().map(|(class, ns)| (class.to_owned(), ns)).collect()
 }
 
 /// How many of them begin in a range.
