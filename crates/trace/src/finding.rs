@@ -95,11 +95,11 @@ impl Finding {
 pub struct Findings(BTreeMap<(PathBuf, Kind), Finding>);
 
 impl Findings {
-    /// Counts one.
+    /// Counts one. What a damaged trace counts may be any number: sums end at the largest one.
     pub fn add(&mut self, finding: Finding) {
         let key = (finding.file.clone(), finding.kind);
         match self.0.get_mut(&key) {
-            Some(known) => known.count += finding.count,
+            Some(known) => known.count = known.count.saturating_add(finding.count),
             None => {
                 self.0.insert(key, finding);
             }
@@ -120,12 +120,32 @@ impl Findings {
     pub fn count(&self, kind: Kind) -> u64 {
         self.iter()
             .filter(|finding| finding.kind == kind)
-            .map(|finding| finding.count)
-            .sum()
+            .fold(0, |sum, finding| sum.saturating_add(finding.count))
     }
 
     /// Nothing was found.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_end_at_the_largest_number() {
+        let mut findings = Findings::default();
+        for file in ["a", "a", "b"] {
+            findings.add(Finding {
+                kind: Kind::DiscardedEvents,
+                file: file.into(),
+                count: u64::MAX - 1,
+                offset: 0,
+                what: String::new(),
+            });
+        }
+        assert_eq!(findings.count(Kind::DiscardedEvents), u64::MAX);
+        assert_eq!(findings.iter().count(), 2);
     }
 }
