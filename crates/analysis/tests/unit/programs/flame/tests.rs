@@ -252,7 +252,7 @@ fn time_off_the_cpu_whose_end_is_untold_is_not_counted() {
     );
     assert_eq!(outcome.paths.len(), 1, "{:?}", outcome.paths);
     assert!(
-        outcome.report.notes[0].starts_with("1 time "),
+        outcome.report.notes[0].starts_with("1 off-CPU period "),
         "{:?}",
         outcome.report.notes
     );
