@@ -150,10 +150,13 @@ fn a_running_session_is_followed() {
     assert_eq!(intervals.len(), 3);
     for interval in &intervals {
         assert_eq!(interval["duration_ns"], 300_000_000);
-        let threads = interval["threads"].as_array().expect("rows");
-        assert!(threads.iter().any(|row| row["comm"] == "piste"), "{interval}");
         assert!(!interval["cpus"].as_array().expect("rows").is_empty());
     }
+    // On a busy machine it need not run in each.
+    let mut threads = intervals
+        .iter()
+        .flat_map(|interval| interval["threads"].as_array().expect("rows"));
+    assert!(threads.any(|row| row["comm"] == "piste"), "{intervals:?}");
     let refused = place.piste(&["top", "web", "--begin", "+1s"]);
     refused.expect_status(2);
     place.piste_succeeds(&["destroy", "web"]);

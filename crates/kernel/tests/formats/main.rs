@@ -184,8 +184,9 @@ fn record(instance: &Instance, catalog: &Catalog) -> usize {
         .prefix("piste-formats-")
         .tempdir_in("/var/tmp")
         .unwrap();
-    // Probes come and go with those who defined them.
-    let wanted = |system: &str| !LEFT_OUT.contains(&system) && !system.contains("probe");
+    // Probes come and go with those who defined them, who cannot remove one that is recorded here.
+    let wanted =
+        |system: &str| !LEFT_OUT.contains(&system) && !system.contains("probe") && !system.starts_with("piste");
     let is_flood = |(system, name): &(&str, &str)| {
         FLOODS
             .iter()

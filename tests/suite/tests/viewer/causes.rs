@@ -27,10 +27,12 @@ fn thread<'l>(lanes: &'l [Value], name: &str) -> &'l Value {
 #[test]
 fn a_critical_path_is_that_of_the_command() {
     let Some((place, trace)) = recorded() else { return };
-    let (server, (begin_ns, end_ns)) = serve(&place, &trace);
+    let (server, (begin_ns, _)) = serve(&place, &trace);
     let lanes = lanes(&server);
     let sleeper = thread(&lanes, "sleeper");
-    let range = (begin_ns + (end_ns - begin_ns) / 4, begin_ns + (end_ns - begin_ns) / 2);
+    // It lives for 600 ms at least.
+    let born_ns = whole_number(&sleeper["first_ns"]);
+    let range = (born_ns + 50_000_000, born_ns + 550_000_000);
     let [begin, end, tid] = [range.0.to_string(), range.1.to_string(), sleeper["tid"].to_string()];
     let asked = [
         "analyze",
