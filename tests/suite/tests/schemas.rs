@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use piste_support::build_tree::repository;
-use piste_support::kernel::shared_workplace;
+use piste_support::kernel::{self, shared_workplace};
 use piste_support::report::text;
 use piste_support::{Workplace, process};
 use serde_json::Value;
@@ -241,6 +241,8 @@ fn latency(place: &Workplace, printed: &Printed) {
 
 /// What can be measured, a result with rows of all kinds, and the result compared with itself.
 fn bench(place: &Workplace, printed: &Printed) {
+    // It floods the rings of others, and tests of `piste bench` expect that nothing in tracefs is of another run.
+    let _alone = kernel::alone();
     printed.run(place, "bench_list", &["bench", "--list"]);
     let result = place.path("bench.json");
     let peers = [
