@@ -14,6 +14,8 @@ pub(crate) struct Event {
     pub(crate) cpu: i64,
     /// Whose it is, as its own context says; absent in the state dump.
     pub(crate) thread: Option<i64>,
+    /// The process of that thread.
+    pub(crate) process: Option<i64>,
     pub(crate) name: String,
     pub(crate) fields: Vec<(&'static str, Value)>,
 }
@@ -52,6 +54,7 @@ impl Event {
             ns: number(&event["time_ns"]),
             cpu: event["cpu"].as_i64().expect("a CPU"),
             thread: event["event_context"]["tid"].as_i64(),
+            process: event["event_context"]["pid"].as_i64(),
             name: event["name"].as_str().expect("a name").to_owned(),
             fields: fields.collect(),
         }

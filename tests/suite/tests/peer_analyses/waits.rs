@@ -23,6 +23,31 @@ struct Waits {
     waits: BTreeMap<Arrival, (i64, Option<i64>)>,
     /// Of a thread that has a CPU, as far as switches say.
     ignored: BTreeSet<(i64, i64)>,
+    /// When those were woken of which it forgot that.
+    forgotten: BTreeMap<Arrival, i64>,
+}
+
+impl Waits {
+    /// It makes a process anew when it learns from a system call that a thread belongs to it, and counts from the next wake-up.
+    fn forget(&mut self, events: &[Event], theirs: &BTreeMap<Arrival, (i64, Option<i64>)>) {
+        for (arrival @ (process, _), wait) in &mut self.waits {
+            let Some(their_wait) = theirs.get(arrival).filter(|(woken_ns, _)| *woken_ns > wait.0) else {
+                continue;
+            };
+            let mut meanwhile = events
+                .iter()
+                .filter(|event| wait.0 < event.ns && event.ns < their_wait.0);
+            let is_learnt = meanwhile.any(|event| {
+                let is_call = event.call_entry().is_some() || event.is_call_exit();
+                is_call && event.process == Some(*process) && event.thread != event.process
+            });
+            let mut woken = events.iter().filter(|event| event.ns == their_wait.0);
+            if is_learnt && woken.any(|event| event.name.starts_with("sched_wak") && event.number("tid") == *process) {
+                self.forgotten.insert(*arrival, wait.0);
+                *wait = *their_wait;
+            }
+        }
+    }
 }
 
 /// A wait is from the first wake-up since a thread last came to a CPU to when it comes to one again.
@@ -58,7 +83,7 @@ fn arrival_of_piste(row: &Value) -> Arrival {
 }
 
 pub(crate) fn check(compared: &Compared) {
-    let rule = waits(&compared.events);
+    let mut rule = waits(&compared.events);
     let answer = compared.lttng_all("sched:runlog_mi");
     let log = answer.rows("log", "");
     let theirs: BTreeMap<Arrival, (i64, Option<i64>)> = log
@@ -69,6 +94,7 @@ pub(crate) fn check(compared: &Compared) {
             (arrival(row), (row.number(0, "value"), waker))
         })
         .collect();
+    rule.forget(&compared.events, &theirs);
     assert_eq!(theirs, rule.waits);
 
     let report = compared.piste("schedlog");
@@ -146,7 +172,11 @@ fn check_differences(compared: &Compared, rule: &Waits, ours: &BTreeMap<Arrival,
                 || ran(*thread, *woken_ns, *until_ns)
                 || was_ready(*thread, *woken_ns)
                 || began_before(*thread, *woken_ns)
-                || *woken_ns < complete_from_ns,
+                || *woken_ns < complete_from_ns
+                || rule
+                    .forgotten
+                    .get(arrival)
+                    .is_some_and(|woken_ns| ours.get(arrival) == Some(woken_ns)),
             "{thread} ({}) came at {came_ns}, woken at {woken_ns}; Piste: {:?}; {:#?}",
             names[arrival],
             ours.get(arrival),
