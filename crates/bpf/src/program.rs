@@ -351,10 +351,14 @@ fn prepare(
     Ok(())
 }
 
-/// Twice as many threads as the kernel lets there be, which the administrator may raise; `most` where it does not say so.
+/// Twice as many threads as the kernel lets there be, and has numbers for, which the administrator may raise; `most` where it does not say so.
+/// The kernel clears memory for a table of that size when it makes the map.
 fn thread_count_max(most: u32) -> u32 {
-    let text = std::fs::read_to_string("/proc/sys/kernel/threads-max");
-    let allowed = text.ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let limit = |name: &str| -> Option<u32> {
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
+        text.trim().parse().ok()
+    };
+    let allowed = ["threads-max", "pid_max"].into_iter().filter_map(limit).min();
     allowed.map_or(most, |allowed| allowed.saturating_mul(2).min(most))
 }
 

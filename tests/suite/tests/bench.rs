@@ -778,7 +778,9 @@ fn an_interrupted_calibration_keeps_the_older_one() {
 
 #[test]
 fn what_recording_adds_to_a_command_is_measured_in_pairs() {
-    let Some(_alone) = kernel::workplace() else { return };
+    let Some(_place) = kernel::shared_workplace() else {
+        return;
+    };
     let bench = Bench::new();
     let program = bench.place.program("count.c");
     let (program, log) = (text(&program).to_owned(), text(&bench.place.path("runs")).to_owned());

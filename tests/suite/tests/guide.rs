@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The examples of the documentation print what its pages say.
 
-use piste_support::pages::check_examples;
+use piste_support::pages::{Needs, check_examples};
 
 #[test]
 fn examples_print_what_their_pages_say() {
-    check_examples(false);
+    check_examples(Needs::Nothing);
 }

@@ -25,7 +25,9 @@ fn counts(trace: &Trace) -> BTreeMap<String, u64> {
 
 #[test]
 fn a_recording_has_the_program_and_the_kernel_and_only_the_command() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let program = place.program("brackets.c");
     let mut other = place.start(place.program("numbered_calls.c"), &["100000", "100"]);
     assert_eq!(other.line(), "ready");
@@ -53,7 +55,9 @@ fn a_recording_has_the_program_and_the_kernel_and_only_the_command() {
 
 #[test]
 fn children_of_the_command_are_recorded_and_the_exit_status_is_its_own() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let script = "for i in 1 2 3 4 5; do (/bin/true; exit 0) & done; wait; exit 7";
     let recording = place.record_with_kernel(&["--no-user"], "/bin/sh", &["-c", script]);
     recording.finished.expect_status(7);
@@ -67,7 +71,9 @@ fn children_of_the_command_are_recorded_and_the_exit_status_is_its_own() {
 
 #[test]
 fn each_domain_can_be_left_out() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let program = place.program("brackets.c");
     let user = place.record_with_kernel(&["--no-kernel", "-u", "brackets:*"], &program, &["100"]);
     user.expect_whole();
@@ -104,7 +110,9 @@ fn every_preset_records() {
 
 #[test]
 fn events_and_system_calls_are_chosen_and_filtered() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let program = place.program("viewer_work.c");
     let options = ["--no-user", "-k", "sched_process_*", "--syscall", "fsync,p*"];
     let recording = place.record_with_kernel(&options, &program, &[]);
@@ -128,7 +136,9 @@ fn events_and_system_calls_are_chosen_and_filtered() {
 
 #[test]
 fn a_running_process_is_recorded_for_a_while() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let mut running = place.start(place.program("numbered_calls.c"), &["1000000", "1000"]);
     assert_eq!(running.line(), "ready");
     running.say("begin");
@@ -216,7 +226,9 @@ fn snapshots(place: &Workplace) -> Vec<String> {
 
 #[test]
 fn a_flight_recorder_writes_what_was_last_when_it_is_told_to() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let program = place.program("numbered_calls.c");
     let options = ["--no-user", "--syscall", "close", "--snapshot-on", "SIGUSR1"];
     let mut recorder = place.start_recording_with_kernel(&options, program, &["5000"]);
@@ -243,7 +255,9 @@ fn a_flight_recorder_writes_what_was_last_when_it_is_told_to() {
 /// nothing happens there near its end.
 #[test]
 fn a_snapshot_that_lacks_nothing_ends_on_all_cpus_at_the_same_time() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let busy = "for cpu in 0 1; do taskset -c $cpu timeout $((1 + 2 * cpu)) sh -c 'while :; do ls / >/dev/null; done' & done; wait";
     let mut target = place.start("sh", &["-c", busy]);
     let output = place.path("snapshots");
@@ -268,7 +282,9 @@ fn a_snapshot_that_lacks_nothing_ends_on_all_cpus_at_the_same_time() {
 /// The model is told of everything twice where the snapshots of one recorder are read together.
 #[test]
 fn analyses_say_that_snapshots_have_events_in_common() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let program = place.program("numbered_calls.c");
     let options = ["--no-user", "--syscall", "close", "--snapshot-on", "SIGUSR1,exit"];
     let mut recorder = place.start_recording_with_kernel(&options, program, &["5000"]);
@@ -336,7 +352,9 @@ fn stacks_fields_and_filters_are_what_was_asked_for() {
 
 #[test]
 fn a_wrong_filter_is_refused_where_it_is_wrong() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let _session = KernelSession::create(&place, &[]);
     for (pattern, filter, words) in [
         ("sched_switch", "prev_prio < ", "expected a field, a number or a string"),
@@ -424,7 +442,9 @@ fn settings(instance: &Path) -> Vec<String> {
 
 #[test]
 fn what_there_is_can_be_listed() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let events = place.piste_succeeds(&["list", "-k", "sched_*"]);
     assert!(
         events.contains("sched_switch") && !events.contains("irq_handler_entry"),

@@ -71,7 +71,9 @@ fn names(report: &Value) -> Vec<String> {
 
 #[test]
 fn each_tracer_records_each_turn() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     for options in [
         "--tracer none,piste,lttng,uprobe --reader timer,wake --loops 5000",
         "--tracer piste,lttng --payload 32 --loops 5000 --max-rate 100000 --clock monotonic",
@@ -114,7 +116,9 @@ fn each_tracer_records_each_turn() {
 
 #[test]
 fn single_events_are_of_the_kinds_that_there_must_be() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     // A sub-buffer of 4 KiB has room for some hundred events, and a ring of 16 is filled for the first time after some thousand.
     let report = report(
         &place,
@@ -202,7 +206,9 @@ fn a_rate_limits_the_turns() {
 
 #[test]
 fn a_search_ends_with_two_rates_that_are_close() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let tiny = "--tracer piste --find-rate --with-kernel syscalls --duration 20ms --subbuf-size 4K --num-subbuf 2";
     let large = "--tracer lttng,uprobe --find-rate --duration 20ms";
     let kernel = "--tracer piste,uprobe --find-rate --with-kernel all --duration 20ms";

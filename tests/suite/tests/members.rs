@@ -239,7 +239,9 @@ fn a_pipe_in_the_place_of_a_file_holds_nobody_up() {
 
 #[test]
 fn member_leads_pisted_to_no_file_of_others_with_the_kernel() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let Some(open) = open(&place) else { return };
     let output = open.home().join("trace");
     open.piste(&["create", "astray", "-o", text(&output)]).expect_success();
@@ -352,7 +354,9 @@ fn the_ways_through_proc_are_those_of_the_member() {
 
 #[test]
 fn member_probes_nothing_that_the_member_may_not_read() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let Some(open) = open(&place) else { return };
     let (program, secret) = (place.program("probed.c"), renamed_probed(&place, "secret"));
     hide(&secret);
@@ -407,7 +411,9 @@ fn places_in_work(place: &Workplace, program: &Path) -> (u64, u64) {
 
 #[test]
 fn member_neither_reads_memory_nor_changes_programs_with_probes() {
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let Some(open) = open(&place) else { return };
     let program = place.program("probed.c");
     let path = text(&program).to_owned();

@@ -121,7 +121,9 @@ fn check_whole(place: &Workplace, status: &Value) {
 #[test]
 fn each_event_is_in_one_chunk_and_each_chunk_begins_with_a_state_dump() {
     const ROTATIONS: u64 = 10;
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let recording = Recording::start(&place);
     let chunks: Vec<Value> = (0..ROTATIONS).map(|_| place.piste_json(&["rotate"])).collect();
     let status = recording.end();
@@ -148,7 +150,9 @@ fn each_event_is_in_one_chunk_and_each_chunk_begins_with_a_state_dump() {
 #[test]
 fn whoever_is_killed_while_it_is_rotated_nothing_is_lost_and_nothing_is_there_twice() {
     const KILLS: u64 = 9;
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let recording = Recording::start(&place);
     for kill in 0..KILLS {
         let (consumer, kernel_consumer, pisted) = (place.consumer(), place.kernel_consumer(), place.pisted());
@@ -215,7 +219,9 @@ fn what_the_kernel_recorded_before_a_rotation_is_in_its_chunk() {
     // A few sub-buffers of many: the kernel does not say yet that there is anything to read.
     const PART: u64 = 60;
     const PARTS: u64 = 5;
-    let Some(place) = kernel::workplace() else { return };
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
     let session = KernelSession::create(&place, &["--subbuf-size", "4K", "--num-subbuf", "1024"]);
     let (all, part) = ((PART * PARTS).to_string(), PART.to_string());
     let mut calls = place.start(place.program("numbered_calls.c"), &[&all, "0", &part]);

@@ -8,17 +8,35 @@ use std::process::Command;
 use crate::build_tree::{build, repository};
 use crate::process::run;
 
-/// How pages begin whose examples record the kernel.
-const NEEDS_KERNEL: &str = "<!-- These examples need root and tracefs. -->";
-
-/// Runs the examples of all pages that do, or do not, record the kernel. Each command has a time limit.
-pub fn check_examples(of_kernel: bool) {
-    build();
-    let mut command = Command::new("tools/run-guide");
-    run(command.current_dir(repository()).args(pages(of_kernel))).expect_success();
+/// What the examples of a page need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Only programs are recorded.
+    Nothing,
+    /// The kernel is recorded.
+    Kernel,
+    /// The kernel is recorded, and says something else if other programs run.
+    IdleCpus,
 }
 
-fn pages(of_kernel: bool) -> Vec<PathBuf> {
+impl Needs {
+    fn of_page(text: &str) -> Needs {
+        match text.lines().next() {
+            Some("<!-- These examples need root and tracefs. -->") => Needs::Kernel,
+            Some("<!-- These examples need root, tracefs and idle CPUs. -->") => Needs::IdleCpus,
+            _ => Needs::Nothing,
+        }
+    }
+}
+
+/// Runs the examples of all pages with these needs. Each command has a time limit.
+pub fn check_examples(needs: Needs) {
+    build();
+    let mut command = Command::new("tools/run-guide");
+    run(command.current_dir(repository()).args(pages(needs))).expect_success();
+}
+
+fn pages(needs: Needs) -> Vec<PathBuf> {
     let others = [
         "README.md",
         "docs/reference/control.md",
@@ -30,8 +48,8 @@ fn pages(of_kernel: bool) -> Vec<PathBuf> {
     all.sort();
     all.retain(|page| {
         let text = fs::read_to_string(page).expect("a page");
-        text.starts_with(NEEDS_KERNEL) == of_kernel
+        Needs::of_page(&text) == needs
     });
-    assert!(all.len() > 2, "{all:?}");
+    assert!(!all.is_empty(), "no page needs {needs:?}");
     all
 }

@@ -371,7 +371,9 @@ impl Channel {
         let findings = change(self);
         self.notes.extend(findings);
         Selected::of(&self.spec, frame.tracked).write(&path);
-        hide_own(&self.instance, frame.tracked);
+        if self.is_on() {
+            hide_own(&self.instance, frame.tracked);
+        }
     }
 
     /// Its instance in tracefs.
@@ -383,6 +385,9 @@ impl Channel {
     pub(super) fn start(&mut self, clock: ClockSource, tracked: &Tracked) {
         let was_on = self.is_on();
         self.note_instance();
+        if !was_on {
+            hide_own(&self.instance, tracked);
+        }
         let is_on = self.set_on(true);
         self.set_calls_on(true, tracked);
         if !is_on || was_on {

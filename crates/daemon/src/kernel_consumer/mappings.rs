@@ -265,7 +265,7 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        // Nobody can write to it until it is read, as to a file of tracefs that others use.
+        // Nobody can open it until others do, as with a file of tracefs that others use: it is read, written, and read again.
         let list = folder.path().join("list");
         mkfifoat(CWD, &list, Mode::RWXU).unwrap();
         let pid = std::process::id();
@@ -287,7 +287,10 @@ mod tests {
             }
             thread::sleep(Duration::from_millis(10));
         }
+        let say_nothing = || drop(fs::OpenOptions::new().write(true).open(&list).unwrap());
+        say_nothing();
         assert!(!fs::read(&list).unwrap().is_empty());
+        say_nothing();
         recorder.end();
         let lines = fs::read_to_string(folder.path().join(FILE_NAME)).unwrap();
         let (mut mapped, mut lost) = (0, 0);

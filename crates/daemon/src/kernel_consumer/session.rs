@@ -19,7 +19,7 @@ use super::Fullest;
 use super::channel::{Channel, Frame, Tools, trace_clock};
 use super::dump::StateDump;
 use super::folders::{Folders, STATE_DUMP};
-use super::hidden::Hiding;
+use super::hidden::{Hiding, is_own_hidden};
 use super::kernel::Kernel;
 use super::mappings::{self, MappingRecorder, Wanted};
 use super::metadata::Metadata;
@@ -460,7 +460,10 @@ impl Session {
     }
 
     pub(super) fn hidings(&self) -> Vec<Hiding> {
-        self.channels.values().filter_map(Channel::hiding).collect()
+        match is_own_hidden(&self.tracked) {
+            true => self.channels.values().filter_map(Channel::hiding).collect(),
+            false => Vec::new(),
+        }
     }
 
     /// Notes something that people should know about the session, and tells control when it is new.

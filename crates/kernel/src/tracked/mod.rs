@@ -110,11 +110,12 @@ fn record_everything(instance: &Instance) -> io::Result<()> {
             instance.write(list, "")?;
         }
     }
-    set_fork(instance, false)
+    // Whoever is hidden later is forgotten when it ends, so that no other thread of its number is, and what it starts is hidden, too.
+    follow_forks(instance)
 }
 
 fn record(instance: &Instance, tracked: &Tracked, findings: &mut Vec<String>) -> io::Result<()> {
-    set_fork(instance, true)?;
+    follow_forks(instance)?;
     let stamp = tracked.stamp();
     let begun = Instant::now();
     let mut was_continued = None;
@@ -133,7 +134,10 @@ fn record(instance: &Instance, tracked: &Tracked, findings: &mut Vec<String>) ->
             believed.extend(recorded.difference(&hidden).filter(|&&id| id < STAMP_FIRST));
         }
         let processes = processes::processes(tracked, &believed)?;
-        put_stamp(instance, &recorded, stamp, processes.is_empty())?;
+        let has_begun = recorded.is_empty() && begin_list(instance, stamp, &processes);
+        if !has_begun {
+            put_stamp(instance, &recorded, stamp, processes.is_empty())?;
+        }
         let (mut wanted, is_complete) = add(instance, &processes, was_continued, begun)?;
         if tracked.is_pids_only() {
             wanted.extend(&believed);
@@ -150,7 +154,7 @@ fn record(instance: &Instance, tracked: &Tracked, findings: &mut Vec<String>) ->
             .filter(|id| !wanted.contains(id))
             .collect();
         hide(instance, &hidden, &now_hidden)?;
-        if is_complete {
+        if is_complete && !has_begun {
             return Ok(());
         }
         if begun.elapsed() > SEARCH_MAX {
@@ -158,6 +162,14 @@ fn record(instance: &Instance, tracked: &Tracked, findings: &mut Vec<String>) ->
             return Ok(());
         }
     }
+}
+
+/// Writes the stamp together with the threads of `processes`, since the kernel changes a list that has some only after grace periods, which take a
+/// twentieth of a second. Returns false if nothing was written: there are no threads, or kernels before 5.16 hold no stamp.
+fn begin_list(instance: &Instance, stamp: u32, processes: &BTreeSet<u32>) -> bool {
+    let threads = processes::threads(processes).into_iter().filter(|&id| is_alive(id));
+    let threads: Vec<u32> = threads.take(WRITE_COUNT - 1).collect();
+    !threads.is_empty() && append(instance, RECORDED, &[&[stamp], &threads[..]].concat()).is_ok()
 }
 
 /// Writes the stamp, unless it is there. It also keeps the list from being empty, which the kernel would take for every thread.
@@ -242,11 +254,11 @@ fn read_list(instance: &Instance, list: &str) -> io::Result<BTreeSet<u32>> {
     Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
 }
 
-fn set_fork(instance: &Instance, is_on: bool) -> io::Result<()> {
-    let wanted = if is_on { "1" } else { "0" };
-    match instance.read(FORK)?.trim() == wanted {
-        true => Ok(()),
-        false => instance.write(FORK, wanted),
+/// What a thread of a list starts comes into the list as well, and what ends leaves it.
+fn follow_forks(instance: &Instance) -> io::Result<()> {
+    match instance.read(FORK)?.trim() {
+        "1" => Ok(()),
+        _ => instance.write(FORK, "1"),
     }
 }
 

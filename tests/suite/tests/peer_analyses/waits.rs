@@ -95,7 +95,11 @@ pub(crate) fn check(compared: &Compared) {
         })
         .collect();
     rule.forget(&compared.events, &theirs);
-    assert_eq!(theirs, rule.waits);
+    for arrival in theirs.keys().chain(rule.waits.keys()) {
+        let (their_wait, by_rule) = (theirs.get(arrival), rule.waits.get(arrival));
+        let latest = || latest(&compared.events, *arrival);
+        assert_eq!(their_wait, by_rule, "{arrival:?}: {:#?}", latest());
+    }
 
     let report = compared.piste("schedlog");
     let delays = rows(&report, "delays");

@@ -26,6 +26,7 @@ fn two_recordings_are_compared() {
     }
     let Some(place) = kernel::workplace() else { return };
     let [fast, slow] = [("20", "0.004"), ("400", "0.02")].map(|(times, sleep_s)| record(&place, times, sleep_s));
+    place.let_others_record();
     let server = Server::start(&place, &[text(&fast), text(&slow)]);
     let diff =
         |more: &[&str]| place.piste_json(&[&["diff", text(&fast), text(&slow), "--limit", "200"], more].concat());
