@@ -31,9 +31,27 @@ fn record_functions(place: &Workplace, program: &Path) -> String {
 /// Text without what stands in angle brackets.
 fn without_names(text: &str) -> String {
     let mut parts = text.split(" <");
-    let first = parts.next().unwrap_or_default().to_owned();
-    let rest = parts.map(|part| part.split_once('>').expect("a name ends").1);
-    first + &rest.collect::<String>()
+    let mut rest = parts.next().unwrap_or_default().to_owned();
+    let mut open = 0;
+    for part in parts {
+        open += 1;
+        let mut before = ' ';
+        for (at, character) in part.char_indices() {
+            match character {
+                '<' => open += 1,
+                // Names of Rust may have brackets and arrows.
+                '>' if before != '-' => open -= 1,
+                _ => {}
+            }
+            before = character;
+            if open == 0 {
+                rest += &part[at + 1..];
+                break;
+            }
+        }
+    }
+    assert_eq!(open, 0, "a name ends");
+    rest
 }
 
 fn view(place: &Workplace, trace: &str, options: &[&str]) -> Finished {

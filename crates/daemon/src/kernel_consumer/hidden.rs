@@ -60,7 +60,7 @@ impl Hiding {
     }
 }
 
-/// Numbers that no thread can have mean something else (tracked/mod.rs in piste-kernel).
+/// Numbers that no thread can have are in the list for piste-kernel, as stamps of who is recorded.
 fn has_ended(thread: i32) -> bool {
     thread <= THREAD_MAX && proc::is_over(thread)
 }
