@@ -211,41 +211,6 @@ fn a_new_kernel_consumer_records_the_same_threads() {
     assert_eq!(numbered, 200);
 }
 
-/// A trace leaves pisted's threads out, by their numbers. Later threads get the numbers of those that have ended.
-#[test]
-fn threads_that_have_ended_are_hidden_no_more() {
-    let Some(place) = kernel::shared_workplace() else {
-        return;
-    };
-    let session = KernelSession::create(&place, &[]);
-    session.enable(&["sched_process_exec"]).start();
-    let instances = kernel::instances_of(&place).into_iter();
-    let mut lists = instances.map(|name| {
-        Path::new("/sys/kernel/tracing/instances")
-            .join(name)
-            .join("set_event_notrace_pid")
-    });
-    let list = lists.find(|list| fs::metadata(list).is_ok() && !read_ids(list).is_empty());
-    let list = list.expect("the channel's instance hides threads");
-    let before = place.kernel_consumer();
-    assert!(read_ids(&list).contains(&before));
-    send(before, Signal::KILL);
-    wait_until("another consumer is hidden", || {
-        let after = place.kernel_consumer();
-        after != before && read_ids(&list).contains(&after)
-    });
-    wait_until("the dead one is not", || !read_ids(&list).contains(&before));
-    session.end();
-}
-
-/// The numbers in a list of threads.
-fn read_ids(list: &Path) -> Vec<i32> {
-    let text = fs::read_to_string(list).expect("it can be read");
-    text.lines()
-        .map(|line| line.trim().parse().expect("a number"))
-        .collect()
-}
-
 #[test]
 fn nothing_stays_in_tracefs_when_everything_was_killed() {
     let Some(place) = kernel::shared_workplace() else {
