@@ -43,6 +43,44 @@ fn killed_together_they_lose_nothing_and_write_nothing_twice() {
     check_kills(Victim::Both, 10);
 }
 
+/// A trace leaves pisted's threads out, by their numbers. Later threads get the numbers of those that have ended.
+#[test]
+fn numbers_of_ended_threads_are_hidden_no_more() {
+    let Some(place) = kernel::shared_workplace() else {
+        return;
+    };
+    let session = KernelSession::create(&place, &[]);
+    session.enable(&["sched_process_exec"]).start();
+    let mut lists = kernel::instances_of(&place).into_iter().map(|name| {
+        Path::new("/sys/kernel/tracing/instances")
+            .join(name)
+            .join("set_event_notrace_pid")
+    });
+    let list = lists.find(|list| fs::metadata(list).is_ok() && !read_ids(list).is_empty());
+    let list = list.expect("the channel's instance hides threads");
+    let before = place.kernel_consumer();
+    assert!(read_ids(&list).contains(&before));
+    send(before, Signal::KILL);
+    wait_until("another consumer is hidden", || {
+        let after = place.kernel_consumer();
+        after != before && read_ids(&list).contains(&after)
+    });
+    // Also one that has ended and that pisted was not told of: nobody else gets its number.
+    let is_there = |id: i32| Path::new("/proc").join(id.to_string()).exists();
+    wait_until("all that are hidden are there", || {
+        read_ids(&list).into_iter().all(is_there)
+    });
+    session.end();
+}
+
+/// The numbers in a list of threads.
+fn read_ids(list: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(list).expect("it can be read");
+    text.lines()
+        .map(|line| line.trim().parse().expect("a number"))
+        .collect()
+}
+
 /// Kills at instants spread over the run, and looks for each call in the trace.
 fn check_kills(victim: Victim, kills: u64) {
     let Some(place) = kernel::shared_workplace() else {

@@ -10,11 +10,11 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use piste_ctf::StreamClass;
 use piste_ctf::packet::KERNEL_HEADER_BYTES;
 use piste_kernel::state_dump::{self, Packet, STREAM_ID};
+use piste_kernel::tracked::Hiding;
 use piste_ring::ClockSource;
 use rustix::thread::gettid;
 
 use super::folders::STATE_DUMP;
-use super::hidden::Hiding;
 use super::metadata::Metadata;
 use super::tally::{Standing, Tally};
 use crate::consumer::chunks::Chunks;

@@ -18,13 +18,13 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use piste_kernel::spec::Tracked;
+use piste_kernel::tracked::Hiding;
 use piste_mappings::FILE_NAME;
 use rustix::thread::gettid;
 
 use self::log::{Log, To};
 use self::present::Present;
 use self::rings::Rings;
-use super::hidden::Hiding;
 use crate::busy::AtFiles;
 use crate::person::{Output, Person};
 
@@ -277,7 +277,7 @@ mod tests {
             owner: &Person::default(),
             tracked: &tracked,
             is_continued: false,
-            hidings: vec![Hiding(list.clone())],
+            hidings: vec![Hiding::at(list.clone())],
         };
         let recorder = MappingRecorder::begin(wanted, folder.path()).unwrap();
         // More than the rings have room for, but slowly.

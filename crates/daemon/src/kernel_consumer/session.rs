@@ -13,13 +13,14 @@ use piste_control::METADATA_GONE;
 use piste_kernel::programs::Programs;
 use piste_kernel::spec::{ChannelSpec, Tracked};
 use piste_kernel::state_dump::STREAM_ID;
+use piste_kernel::tracked::Hiding;
 use piste_ring::ClockSource;
 
 use super::Fullest;
 use super::channel::{Channel, Frame, Tools, trace_clock};
 use super::dump::StateDump;
 use super::folders::{Folders, STATE_DUMP};
-use super::hidden::{Hiding, is_own_hidden};
+use super::hidden::is_own_hidden;
 use super::kernel::Kernel;
 use super::mappings::{self, MappingRecorder, Wanted};
 use super::metadata::Metadata;

@@ -18,6 +18,7 @@
 //! Nothing is remembered here. The list of the kernel itself holds a number that no thread can have, a stamp of what it was made for: while
 //! that stays, threads that the kernel added are believed, orphans too; when it changes, they leave.
 
+mod hiding;
 mod processes;
 
 use std::collections::BTreeSet;
@@ -26,6 +27,9 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::thread::gettid;
+
+pub use self::hiding::Hiding;
 use crate::instance::Instance;
 use crate::spec::Tracked;
 
@@ -104,14 +108,16 @@ impl Tracked {
     }
 }
 
+/// One of the two lists has threads until there is nothing left to do (hiding.rs says why), so this thread is left out from now on.
 fn record_everything(instance: &Instance) -> io::Result<()> {
-    for list in [RECORDED, HIDDEN] {
-        if !read_list(instance, list)?.is_empty() {
-            instance.write(list, "")?;
-        }
+    // Whoever is hidden later is forgotten when it ends, and what it starts is hidden, too.
+    follow_forks(instance)?;
+    if !read_list(instance, RECORDED)?.is_empty() {
+        instance.write(HIDDEN, "")?;
+        append(instance, HIDDEN, &[gettid().as_raw_pid().cast_unsigned()])?;
     }
-    // Whoever is hidden later is forgotten when it ends, so that no other thread of its number is, and what it starts is hidden, too.
-    follow_forks(instance)
+    // Also a list whose threads have all ended, which would record nobody.
+    instance.write(RECORDED, "")
 }
 
 fn record(instance: &Instance, tracked: &Tracked, findings: &mut Vec<String>) -> io::Result<()> {
@@ -217,8 +223,8 @@ fn add(
     }
 }
 
-/// Changes the hidden threads from `hidden` to `now_hidden`. Nothing can be taken out of the list: then it is written anew, and for a moment
-/// too much is recorded.
+/// Changes the hidden threads from `hidden` to `now_hidden`, where only some threads are recorded. Nothing can be taken out of the list: then it is
+/// written anew, and for a moment too much is recorded.
 fn hide(instance: &Instance, hidden: &BTreeSet<u32>, now_hidden: &BTreeSet<u32>) -> io::Result<()> {
     if !hidden.is_subset(now_hidden) {
         instance.write(HIDDEN, "")?;

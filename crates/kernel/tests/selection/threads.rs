@@ -3,21 +3,22 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::hint::black_box;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
 use piste_kernel::catalog::Catalog;
 use piste_kernel::spec::Tracked;
-use piste_kernel::tracked;
-use rustix::process::getppid;
+use piste_kernel::tracked::{self, Hiding};
+use rustix::process::{Pid, Signal, getppid, kill_process};
 use rustix::thread::gettid;
 
-use super::recorder::{Kernel, Recorder, kernel, tracepoints};
+use super::recorder::{Kernel, Recorder, filtered, kernel, tracepoints};
 
 /// A shell that waits for a line wherever its script says `read`.
 struct Script {
@@ -110,8 +111,12 @@ fn stat(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default()
 }
 
-fn has_children(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).is_ok_and(|children| !children.trim().is_empty())
+fn children(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children
+        .split_ascii_whitespace()
+        .map(|child| child.parse().expect("a number"))
+        .collect()
 }
 
 #[test]
@@ -133,14 +138,8 @@ fn children_that_exist_already_are_followed() {
     let catalog = kernel.catalog();
     let mut script = Script::start("sh -c 'sh -c \"read x; echo \\$\\$; :\"; sh -c \"echo \\$\\$\"; :' <&0; :");
     let outer = script.pid();
-    let child = || {
-        fs::read_to_string(format!("/proc/{outer}/task/{outer}/children"))
-            .ok()?
-            .trim()
-            .parse::<u32>()
-            .ok()
-    };
-    until(|| child().is_some_and(has_children));
+    let child = || children(outer).first().copied();
+    until(|| child().is_some_and(|child| !children(child).is_empty()));
     let known = child().expect("a child");
     let recorder = recorder(&catalog, &pids(&[outer], true));
     script.go();
@@ -306,7 +305,88 @@ fn only_the_cpus_that_are_asked_for_are_recorded() {
     assert_eq!(findings, ["there is no process 536870911"]);
     recorder.apply(&catalog, &[], &Tracked::default());
     let left = ["set_event_pid", "set_event_notrace_pid"].map(|list| recorder.instance().read(list).expect("a list"));
-    assert_eq!(left, ["", ""]);
+    // Somebody is hidden until nobody is listed.
+    assert_eq!(left, ["".to_owned(), format!("{}\n", gettid())]);
+}
+
+/// What it is about is rare: a hidden thread has to wake another one while a list changes, and that is milliseconds.
+#[test]
+fn nothing_of_others_is_missing_while_it_changes_who_is_recorded_and_hidden() {
+    const ROUNDS: usize = 20;
+    const GETPPID: &str = "id == 110";
+    let Some(kernel) = kernel() else { return };
+    let catalog = kernel.catalog();
+    let recorder = Recorder::new(kernel, 2048);
+    let calls = filtered(tracepoints("raw_syscalls:sys_enter"), GETPPID);
+    recorder.apply(&catalog, &[calls], &Tracked::default());
+    let hiding = Hiding::of(recorder.instance()).expect("the kernel can");
+    // They wake each other all the time.
+    let mut waking = Script::start("read x; yes | tee /dev/null | cat > /dev/null");
+    hiding.hide(&[waking.pid().cast_signed()]);
+    waking.go();
+    until(|| children(waking.pid()).len() == 3);
+    let wakers = children(waking.pid());
+    until(|| is_subset(&wakers, &hidden(&recorder)));
+    let hide_by_hand = |thread: u32| {
+        let list = recorder.instance().append("set_event_notrace_pid", &thread.to_string());
+        list.expect("a number");
+    };
+    // A number that the kernel has forgotten.
+    let mut child = Command::new("true").spawn().expect("a child");
+    let ended = child.id();
+    hide_by_hand(ended);
+    child.wait().expect("its end");
+    until(|| !hidden(&recorder).contains(&ended));
+    recorder.instance().set_on(true).expect("on");
+
+    let (is_over, called) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let seen = thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                let _ = getppid();
+                called.fetch_add(1, Ordering::SeqCst);
+                for number in 0..3000 {
+                    black_box(number);
+                }
+            }
+            gettid().as_raw_pid().cast_unsigned()
+        });
+        let mut records = Vec::new();
+        for round in 0..ROUNDS {
+            hide_by_hand(ended);
+            hiding.hide(&[std::process::id().cast_signed()]);
+            until(|| !hidden(&recorder).contains(&ended));
+            assert!(is_subset(&wakers, &hidden(&recorder)), "{round}");
+            let own = pids(&[std::process::id()], false);
+            for tracked in [own, Tracked::default()] {
+                assert_eq!(tracked::apply(recorder.instance(), &tracked), <[String; 0]>::default());
+            }
+            hiding.hide(&wakers.iter().map(|&waker| waker.cast_signed()).collect::<Vec<_>>());
+            records.extend(recorder.records());
+        }
+        is_over.store(true, Ordering::SeqCst);
+        let caller = caller.join().expect("a number");
+        recorder.instance().set_on(false).expect("off");
+        records.extend(recorder.records());
+        records.iter().filter(|record| record.thread() == caller).count()
+    });
+    for waker in wakers {
+        let waker = Pid::from_raw(waker.cast_signed()).expect("a number");
+        let _ = kill_process(waker, Signal::KILL);
+    }
+    waking.numbers();
+    assert_eq!(seen, called.into_inner());
+}
+
+fn hidden(recorder: &Recorder) -> BTreeSet<u32> {
+    let list = recorder.instance().read("set_event_notrace_pid").expect("a list");
+    list.lines()
+        .map(|line| line.trim().parse().expect("a number"))
+        .collect()
+}
+
+fn is_subset(some: &[u32], all: &BTreeSet<u32>) -> bool {
+    some.iter().all(|one| all.contains(one))
 }
 
 #[test]
