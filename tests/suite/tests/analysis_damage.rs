@@ -241,6 +241,19 @@ fn shown_by_analysis(place: &Workplace, trace: &str) -> Shown {
     }
 }
 
+/// The first events of the threads of which two tell different times.
+fn events_of_different(
+    place: &Workplace,
+    trace: &str,
+    some: &BTreeMap<i64, i64>,
+    others: &BTreeMap<i64, i64>,
+) -> String {
+    let all = some.keys().chain(others.keys());
+    let different = all.filter(|tid| some.get(tid) != others.get(tid));
+    let events = |tid: &i64| place.piste_succeeds(&["view", trace, "--tid", &tid.to_string(), "-n", "40"]);
+    different.map(events).collect()
+}
+
 /// What Perfetto is told of each thread's time on CPUs, which ends at the last switch of a CPU.
 fn shown_by_perfetto(place: &Workplace, trace: &str) -> BTreeMap<i64, i64> {
     for (format, output) in [("perfetto", "out.perfetto"), ("json", "out.json")] {
@@ -280,7 +293,13 @@ fn exports_show_threads_on_cpus_where_that_is_known_and_nowhere_else() {
         };
         let copy = text(&copy);
         let expected = shown_by_analysis(&place, copy);
-        assert_eq!(shown_by_chrome(&place, copy), expected, "{damage}");
+        let shown = shown_by_chrome(&place, copy);
+        assert_eq!(
+            shown,
+            expected,
+            "{damage}: {}",
+            events_of_different(&place, copy, &shown.threads, &expected.threads)
+        );
         let unknown_ns = |shown: &Shown| shown.unknown.values().sum::<i64>();
         assert!(
             damage == "nothing" || unknown_ns(&expected) > unknown_ns(&known),

@@ -181,7 +181,15 @@ pub(crate) fn check(compared: &Compared) {
             continue;
         };
         let Bounds { least_ns, most_ns } = *bounds;
-        assert!((least_ns..=most_ns).contains(&own_ns), "{row:#}: {bounds:?}");
+        let own_events = || {
+            let own = compared.events.iter().filter(|event| event.thread == Some(thread));
+            own.take(20).collect::<Vec<_>>()
+        };
+        assert!(
+            (least_ns..=most_ns).contains(&own_ns),
+            "{row:#}: {bounds:?}: {:#?}",
+            own_events()
+        );
         let is_clear = least_ns == most_ns;
         let Some(Some(cpus)) = stays.get(&thread).filter(|_| is_clear) else {
             continue;
