@@ -102,6 +102,10 @@ rotate() {
 		ticks 2 1000 && piste rotate && ticks 2 1000 && piste rotate && ls / >/dev/null && piste destroy
 }
 
+hidden() {
+	"$programs/selection" --nocapture --exact threads::nothing_of_others_is_missing_while_it_changes_who_is_recorded_and_hidden
+}
+
 hotplug() {
 	"$programs/hotplug" --nocapture || return
 	piste record -a --no-user --preset sched -d 2s -o $traces/hotplug &

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import initramfs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECONDS_MAX = 480
+SECONDS_MAX = 1800
 DISK_BYTES = 512 << 20
 # The clock of a guest may be wrong (see `init`).
 BOOTS_MAX = 4

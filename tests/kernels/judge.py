@@ -183,6 +183,11 @@ def rotate(lab: Recordings) -> str:
     return "4000 events over two rotations"
 
 
+def hidden(lab: Recordings) -> str:
+    expect("the test of who is recorded and hidden passes", "test result: ok. 1 passed" in lab.log("hidden"), True)
+    return "no event of others is missing while lists of threads change"
+
+
 def hotplug(lab: Recordings) -> str:
     if "skipped: " in lab.log("hotplug"):
         raise Skipped(lab.log("hotplug").split("skipped: ")[1].splitlines()[0])
@@ -376,6 +381,7 @@ CHECKS: dict[str, Callable[[Recordings], str]] = {
     "latency_prepare": latency_prepare,
     "latency_traced": latency_traced,
     "text": same_text,
+    "hidden": hidden,
     "hotplug": hotplug,
     "clean": clean,
 }

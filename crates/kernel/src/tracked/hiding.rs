@@ -10,7 +10,7 @@
 //! shortly before the number was written. A later thread of that number would be left out. So each number that no thread has is given to a process
 //! that does nothing and ends.
 
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "makes a process that has a given number")]
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
