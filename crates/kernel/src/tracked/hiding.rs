@@ -3,12 +3,12 @@
 //!
 //! The list of an instance that records every thread is only ever added to. The kernel decides at each switch whether the CPU's events are left out.
 //! When the last list of an instance is emptied, the kernel stops looking at switches first and at wake-ups only later. If a hidden
-//! thread wakes another one in between, the CPU's events are left out, whoever runs there next, until the list is empty. That takes
+//! thread wakes another one in between, the events of its CPU are left out, whoever runs there next, until the list is empty. That takes
 //! milliseconds, and nothing counts these events.
 //!
-//! The kernel takes a thread out of the lists once it has ended and nobody can ask for it any more. A number can stay nevertheless: when its thread ended
-//! shortly before the number was written. A later thread of that number would be left out. So each number that no thread has is given to a process
-//! that does nothing and ends.
+//! The kernel takes a thread out of its lists when it forgets the thread, which is some time after its end. The number of one that it had forgotten
+//! before the number was written stays, and a later thread of that number would be left out. So each number that no thread has is given to a
+//! process that does nothing but end.
 
 #![expect(unsafe_code, reason = "makes a process that has a given number")]
 
