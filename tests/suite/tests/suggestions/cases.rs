@@ -362,17 +362,12 @@ fn slow_request(place: &KernelWorkplace) -> Option<Seen> {
 }
 
 fn faults(place: &KernelWorkplace) -> Option<Seen> {
-    let script = "
-import mmap
-for _ in range(100):
-    memory = mmap.mmap(-1, 1 << 20)
-    for place in range(0, 1 << 20, 4096):
-        memory[place] = 1
-    memory.close()";
+    let program = place.path("faults");
+    Compilation::of(&["faults.c"]).link(&program);
     record(
         place,
         &["--preset", "mem,sched,syscalls"],
-        &["python3", "-c", script],
-        ("python3 (", "python3"),
+        &[text(&program)],
+        ("faults (", "faults"),
     )
 }
