@@ -316,6 +316,22 @@ fn exports_show_threads_on_cpus_where_that_is_known_and_nowhere_else() {
 }
 
 #[test]
+fn exports_and_analyses_agree_on_traces_in_which_much_is_missing() {
+    const TRACES: u32 = 20;
+    const EVENTS: &str = "400";
+    let place = Workplace::new();
+    let maker = repository().join("tests/python/make_torn_trace.py");
+    for number in 0..TRACES {
+        let trace = place.path(&format!("torn-{number}"));
+        let trace = text(&trace);
+        let arguments = [text(&maker), trace, &number.to_string(), EVENTS];
+        place.run("python3", &arguments).expect_success();
+        let (shown, expected) = (shown_by_chrome(&place, trace), shown_by_analysis(&place, trace));
+        assert_eq!(shown, expected, "{number}");
+    }
+}
+
+#[test]
 fn a_stream_that_ends_early_tells_nothing_of_the_rest() {
     let Some(place) = kernel_workplace() else { return };
     let whole = record(&place);
