@@ -321,13 +321,12 @@ fn exports_and_analyses_agree_on_traces_in_which_much_is_missing() {
     const NUMBERS: [&str; 8] = ["1", "9", "11", "12", "14", "21", "23", "35"];
     const EVENTS: &str = "300";
     let place = Workplace::new();
-    let maker = repository().join("tests/python/make_torn_trace.py");
+    let maker = repository().join("tests/python/make_torn_traces.py");
+    place
+        .run("python3", &[&[text(&maker), ".", EVENTS], &NUMBERS[..]].concat())
+        .expect_success();
     for number in NUMBERS {
-        let trace = place.path(&format!("torn-{number}"));
-        let trace = text(&trace);
-        let arguments = [text(&maker), trace, number, EVENTS];
-        place.run("python3", &arguments).expect_success();
-        let (shown, expected) = (shown_by_chrome(&place, trace), shown_by_analysis(&place, trace));
+        let (shown, expected) = (shown_by_chrome(&place, number), shown_by_analysis(&place, number));
         assert_eq!(shown, expected, "{number}");
     }
 }

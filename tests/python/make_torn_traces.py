@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Makes a trace of a kernel, as CTF 1.8, in which much is missing: switches are not told, above all those away from idle threads, and events name
-threads that should be elsewhere. Arguments: the folder to make, a number from which all chance comes, and how many events to make."""
+"""Makes traces of a kernel, as CTF 1.8, in which much is missing: switches are not told, above all those away from idle threads, and events name
+threads that should be elsewhere. Arguments: a folder, how many events to make for each trace, and numbers from which all chance comes. Each number
+becomes a trace in the folder that has it as its name."""
 
 import pathlib
 import random
@@ -123,11 +124,12 @@ class Machine:
 
 
 def main() -> None:
-    folder, seed, events = sys.argv[1:]
-    machine = Machine(int(seed))
-    for _ in range(int(events)):
-        machine.step()
-    machine.write(pathlib.Path(folder))
+    folder, events, *seeds = sys.argv[1:]
+    for seed in seeds:
+        machine = Machine(int(seed))
+        for _ in range(int(events)):
+            machine.step()
+        machine.write(pathlib.Path(folder) / seed)
 
 
 if __name__ == "__main__":
