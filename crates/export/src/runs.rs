@@ -151,7 +151,7 @@ impl<'g, 't> Runs<'g, 't> {
         if let Some(cpu) = cpu {
             self.settle(cpu);
             if let Some(known) = self.cpus.get_mut(cpu as usize).and_then(Option::as_mut) {
-                known.written_ns = known.written_ns.max(self.run.system().seen_on(cpu));
+                known.written_ns = known.written_ns.max(now_ns);
             }
         }
     }

@@ -316,22 +316,6 @@ fn exports_show_threads_on_cpus_where_that_is_known_and_nowhere_else() {
 }
 
 #[test]
-fn exports_and_analyses_agree_on_traces_in_which_much_is_missing() {
-    // All of them were once shown differently.
-    const NUMBERS: [&str; 8] = ["1", "9", "11", "12", "14", "21", "23", "35"];
-    const EVENTS: &str = "300";
-    let place = Workplace::new();
-    let maker = repository().join("tests/python/make_torn_traces.py");
-    place
-        .run("python3", &[&[text(&maker), ".", EVENTS], &NUMBERS[..]].concat())
-        .expect_success();
-    for number in NUMBERS {
-        let (shown, expected) = (shown_by_chrome(&place, number), shown_by_analysis(&place, number));
-        assert_eq!(shown, expected, "{number}");
-    }
-}
-
-#[test]
 fn a_stream_that_ends_early_tells_nothing_of_the_rest() {
     let Some(place) = kernel_workplace() else { return };
     let whole = record(&place);

@@ -405,12 +405,6 @@ impl System {
         }
     }
 
-    /// When the latest event was that tells who has a CPU. Those that name the thread of which a switch has just told that it leaves the CPU do not.
-    pub fn seen_on(&self, cpu: u32) -> i64 {
-        let known = self.cpus.get(cpu as usize).and_then(Option::as_ref);
-        known.map_or(i64::MIN, |cpu| cpu.last_ns)
-    }
-
     /// How often an event said that another thread had a CPU than the events before it.
     pub fn contradictions_on(&self, cpu: u32) -> u64 {
         let known = self.cpus.get(cpu as usize).and_then(Option::as_ref);
