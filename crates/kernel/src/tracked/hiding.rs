@@ -72,6 +72,8 @@ fn is_nobodys(thread: i32) -> bool {
 fn be_and_end(number: libc::pid_t) -> io::Result<()> {
     // SAFETY: all zeros are a valid value: a copy of this process that sends no signal when it ends.
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    // Its descriptors are this process's, so its end closes nothing: to close a file waits for the disk on some file systems.
+    arguments.flags = libc::CLONE_FILES as u64;
     arguments.set_tid = (&raw const number).addr() as u64;
     arguments.set_tid_size = 1;
     // SAFETY: the number lives until the call is over. The new process has a copy of all memory and of this thread alone; it makes no call but
