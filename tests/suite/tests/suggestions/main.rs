@@ -70,7 +70,8 @@ fn follow(place: &KernelWorkplace, case: &Case, seen: &Seen) -> Result<(), Strin
     }
 }
 
-/// Provokes the insight and follows its commands; once more, if they did not lead to the culprit, until they do. Why they never did, otherwise.
+/// As long as following the commands has failed, provokes the insight again and follows them again: `ATTEMPTS` times with the first one. Returns
+/// why the last one failed.
 fn attempt(place: &KernelWorkplace, case: &Case, mut failed: Result<(), String>) -> Result<(), String> {
     for _ in 1..ATTEMPTS {
         if failed.is_ok() {
