@@ -270,6 +270,13 @@ fn shown_by_perfetto(place: &Workplace, trace: &str) -> BTreeMap<i64, i64> {
     counts.iter().filter_map(of_thread).collect()
 }
 
+fn expect_no_more(told: &BTreeMap<i64, i64>, expected: &Shown, about: &str) {
+    for (tid, ns) in told {
+        let known_ns = expected.threads.get(tid).copied().unwrap_or(0);
+        assert!(*ns <= known_ns, "{about}: {tid} {ns}");
+    }
+}
+
 #[test]
 fn exports_show_threads_on_cpus_where_that_is_known_and_nowhere_else() {
     let Some(place) = kernel_workplace() else { return };
@@ -306,12 +313,31 @@ fn exports_show_threads_on_cpus_where_that_is_known_and_nowhere_else() {
             "{damage}"
         );
         let told = shown_by_perfetto(&place, copy);
-        for (tid, ns) in &told {
-            let known_ns = expected.threads.get(tid).copied().unwrap_or(0);
-            assert!(*ns <= known_ns, "{damage}: {tid} {ns}");
-        }
+        expect_no_more(&told, &expected, damage);
         let (told, expected) = (told.values().sum::<i64>(), expected.threads.values().sum::<i64>());
         assert!(told > expected / 2, "{damage}: {told} of {expected}");
+    }
+}
+
+#[test]
+fn exports_and_analyses_agree_on_traces_in_which_much_is_missing() {
+    const TRACES: u32 = 60;
+    // Each of them starts Python once more.
+    const IN_PERFETTO: usize = 5;
+    const EVENTS: &str = "300";
+    let place = Workplace::new();
+    let maker = repository().join("tests/python/make_torn_traces.py");
+    let numbers: Vec<String> = (0..TRACES).map(|number| number.to_string()).collect();
+    let arguments = [text(&maker), ".", EVENTS].into_iter();
+    let arguments: Vec<&str> = arguments.chain(numbers.iter().map(String::as_str)).collect();
+    place.run("python3", &arguments).expect_success();
+    for number in &numbers {
+        let (shown, expected) = (shown_by_chrome(&place, number), shown_by_analysis(&place, number));
+        assert_eq!(shown, expected, "{number}");
+    }
+    for number in numbers.iter().take(IN_PERFETTO) {
+        let (told, expected) = (shown_by_perfetto(&place, number), shown_by_analysis(&place, number));
+        expect_no_more(&told, &expected, number);
     }
 }
 

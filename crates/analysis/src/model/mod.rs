@@ -199,7 +199,7 @@ impl System {
         let dumped_ns = at.ns;
         let at = At { ns: self.now_ns, ..at };
         if let Fact::Other | Fact::Migrate { .. } = *fact {
-            self.see(&at, to);
+            self.glimpse(&at, to);
             if let Fact::Migrate { tid, cpu } = *fact {
                 self.migrate(tid, cpu, &at);
             }
@@ -289,21 +289,42 @@ impl System {
         }
     }
 
-    /// An event happened that only names the thread that has the CPU.
+    /// An event happened that only names the thread that has the CPU, or has just left it: the kernel traces a switch before it switches, and
+    /// nothing follows from events in between. They say nothing else that a thread does itself.
+    #[inline]
+    fn glimpse(&mut self, at: &At, to: &mut dyn Listen) {
+        if let Some((cpu, tid)) = self.enter(at, to)
+            && self.cpu(cpu).switched_from != Some(tid)
+        {
+            self.believe(tid, cpu, at, to);
+        }
+    }
+
+    /// An event happened that names the thread that has the CPU.
     #[inline]
     fn see(&mut self, at: &At, to: &mut dyn Listen) {
-        let (Some(cpu), Some(tid)) = (at.cpu.filter(|cpu| *cpu < CPUS_MAX), at.tid) else {
-            return;
-        };
+        if let Some((cpu, tid)) = self.enter(at, to) {
+            self.believe(tid, cpu, at, to);
+        }
+    }
+
+    /// The CPU and the thread of an event, if it names both.
+    #[inline]
+    fn enter(&mut self, at: &At, to: &mut dyn Listen) -> Option<(u32, i32)> {
+        let cpu = at.cpu.filter(|cpu| *cpu < CPUS_MAX)?;
+        let tid = at.tid?;
         self.enter_cpu(cpu, at.ns, to);
-        if self.has_cpu(tid, cpu) {
-            self.cpu(cpu).switched_from = None;
-        } else if self.cpu(cpu).switched_from == Some(tid) {
-            return;
-        } else {
+        Some((cpu, tid))
+    }
+
+    #[inline]
+    fn believe(&mut self, tid: i32, cpu: u32, at: &At, to: &mut dyn Listen) {
+        if !self.has_cpu(tid, cpu) {
             self.current(cpu, at, to);
         }
-        self.cpu(cpu).last_ns = at.ns;
+        let known = self.cpu(cpu);
+        known.switched_from = None;
+        known.last_ns = at.ns;
     }
 
     /// The model already knows that this thread has the CPU, and follows the thread.

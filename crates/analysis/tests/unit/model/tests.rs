@@ -356,6 +356,24 @@ fn who_becomes_another_program_has_the_cpu() {
 }
 
 #[test]
+fn who_does_something_has_the_cpu_even_if_it_was_just_switched_away_from() {
+    // The first event may come from the middle of the switch, the second may not: the thread has the CPU again.
+    for (event, expected) in [
+        ("other", "0-5 runs, 5-40 blocked"),
+        ("exit 9", "0-5 runs, 5-20 ?, 20-40 runs"),
+    ] {
+        let run = whole().lines(
+            &format!(
+                "5 cpu0 switch 9 waits 0
+                 20 cpu0:9 {event}"
+            ),
+            40,
+        );
+        assert_eq!(run.did(9), expected, "{event}");
+    }
+}
+
+#[test]
 fn what_contradicts_itself_is_unknown() {
     let run = whole().lines(
         "5 cpu0 switch 9 waits 1
