@@ -3,9 +3,8 @@
 //! events are complete, pisted and the consumer live on, and the trace can be read.
 
 use std::path::PathBuf;
-use std::process::Command;
 
-use piste_support::build_tree::repository;
+use piste_support::compiler::Compilation;
 use piste_support::{Trace, Workplace, process};
 use serde_json::Value;
 
@@ -175,16 +174,13 @@ fn a_hostile_daemon_ends_no_program() {
 
 /// With libpiste inside.
 fn sanitized_puppet(place: &Workplace) -> PathBuf {
-    with_library_inside(place, "puppet.c", "-O1 -fsanitize=address,undefined")
+    with_library_inside(place, "puppet.c", &["-O1", "-fsanitize=address,undefined"])
 }
 
-fn with_library_inside(place: &Workplace, source: &str, options: &str) -> PathBuf {
+fn with_library_inside(place: &Workplace, source: &str, options: &[&str]) -> PathBuf {
     let output = place.path("with_library_inside");
-    let mut compiler = Command::new("sh");
-    let build = "exec cc -std=gnu11 -g -Wall -Wextra -Werror -fno-omit-frame-pointer $2 -fno-sanitize-recover=all -rdynamic -Iinclude \
-                 -Iruntime -o \"$0\" \"tests/programs/$1\" runtime/*.c -ldl -lpthread";
-    compiler.args(["-c", build]).arg(&output).args([source, options]);
-    process::run(compiler.current_dir(repository())).expect_success();
+    let common = ["-fno-omit-frame-pointer", "-fno-sanitize-recover=all", "-rdynamic"];
+    Compilation::with_libpiste_inside(source, &[&common, options].concat()).link(&output);
     output
 }
 
@@ -193,7 +189,7 @@ fn with_library_inside(place: &Workplace, source: &str, options: &str) -> PathBu
 #[cfg(target_arch = "x86_64")]
 fn a_channel_that_goes_while_a_thread_records_harms_it_not() {
     let place = Workplace::new();
-    let program = with_library_inside(&place, "detached.c", "-O1 -fsanitize=undefined");
+    let program = with_library_inside(&place, "detached.c", &["-O1", "-fsanitize=undefined"]);
     for loss_mode in ["0", "1", "2"] {
         let stepped = place.run(&program, &[loss_mode]);
         let times = stepped.expect_silent_success().stdout.lines();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles test programs as a user would: with pkg-config's flags for the staged build, and every warning an error.
 //!
-//! tools/test names a folder in `PISTE_TEST_PROGRAMS`, which is empty when it begins: what many tests need is compiled once there.
+//! tools/test names a folder in `PISTE_TEST_PROGRAMS`: what many tests need is compiled once there, until a source or a header changes.
 
 use std::env;
 use std::ffi::OsString;
@@ -23,7 +23,18 @@ pub struct Compilation {
     arguments: Vec<OsString>,
     sources: Vec<PathBuf>,
     libraries: Vec<String>,
-    static_link: bool,
+    libpiste: Libpiste,
+}
+
+/// Where a program has libpiste.
+#[derive(Clone, Copy, Hash)]
+enum Libpiste {
+    /// In the staged build.
+    Shared,
+    /// The staged archive is linked into it.
+    Static,
+    /// Its sources are compiled with the program's own.
+    Inside,
 }
 
 impl Compilation {
@@ -42,7 +53,7 @@ impl Compilation {
             arguments,
             sources: sources.iter().map(|source| programs().join(source)).collect(),
             libraries: vec![],
-            static_link: false,
+            libpiste: Libpiste::Shared,
         }
     }
 
@@ -53,8 +64,28 @@ impl Compilation {
             arguments: arguments.iter().map(OsString::from).collect(),
             sources: vec![source.to_owned()],
             libraries: vec![],
-            static_link: false,
+            libpiste: Libpiste::Shared,
         }
+    }
+
+    /// Of one source in the folder of the test programs and of all of libpiste, by `cc`: sanitizers then see both.
+    pub fn with_libpiste_inside(source: &str, arguments: &[&str]) -> Compilation {
+        let mut compilation = Compilation::of(&[source]);
+        let of_library = ["include", "runtime"].map(|folder| repository().join(folder));
+        let sources = fs::read_dir(&of_library[1]).expect("the library's sources are there");
+        let mut sources: Vec<PathBuf> = sources.map(|entry| entry.expect("it can be read").path()).collect();
+        sources.retain(|path| path.extension().is_some_and(|extension| extension == "c"));
+        sources.sort_unstable();
+        compilation.sources.extend(sources);
+        compilation.arguments = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror"]
+            .map(OsString::from)
+            .to_vec();
+        compilation.arguments.extend(arguments.iter().map(OsString::from));
+        for folder in of_library {
+            compilation.arguments.extend(["-I".into(), folder.into_os_string()]);
+        }
+        compilation.libpiste = Libpiste::Inside;
+        compilation
     }
 
     /// With one more argument.
@@ -80,7 +111,7 @@ impl Compilation {
     /// Linked with `-static`.
     #[must_use]
     pub fn linked_statically(mut self) -> Compilation {
-        self.static_link = true;
+        self.libpiste = Libpiste::Static;
         self.with("-static")
     }
 
@@ -91,7 +122,7 @@ impl Compilation {
             .arg("-o")
             .arg(output)
             .args(&self.libraries)
-            .args(pkg_config("--libs", self.static_link))
+            .args(pkg_config("--libs", self.libpiste))
             .arg("-lpthread")
             .arg("-ldl");
         process::run(&mut command)
@@ -107,15 +138,17 @@ impl Compilation {
         process::run(self.command().arg("-fsyntax-only"))
     }
 
-    /// Compiles and links; of a test program, copies what another test has linked in this run. Each test has its own file: probes are put into
+    /// Compiles and links; of a test program, copies what another test has linked. Each test has its own file: probes are put into
     /// files.
     ///
     /// # Panics
     /// The compiler complained.
     pub fn link(&self, output: &Path) {
         let kept = env::var_os("PISTE_TEST_PROGRAMS").map(PathBuf::from);
-        // A test may write a source anew.
-        let kept = kept.filter(|_| self.sources.iter().all(|source| source.starts_with(programs())));
+        // A test may write a source anew, elsewhere.
+        let is_kept =
+            |source: &PathBuf| source.starts_with(programs()) || source.starts_with(repository().join("runtime"));
+        let kept = kept.filter(|_| self.sources.iter().all(is_kept));
         let Some(folder) = kept else {
             self.try_link(output).expect_silent_success();
             return;
@@ -138,7 +171,7 @@ impl Compilation {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.compiler);
         command
-            .args(pkg_config("--cflags", self.static_link))
+            .args(pkg_config("--cflags", self.libpiste))
             .args(&self.arguments)
             .args(&self.sources)
             .env("LC_ALL", "C");
@@ -146,7 +179,7 @@ impl Compilation {
     }
 }
 
-/// Lets a command that compiles programs by itself, such as `piste bench`, do so once in a run of tools/test.
+/// Lets a command that compiles programs by itself, such as `piste bench`, do so once.
 pub fn compile_once(command: &mut Command) -> &mut Command {
     if env::var_os("PISTE_TEST_PROGRAMS").is_some() && env::var_os("CC").is_none() {
         command.env("CC", repository().join("tests/support/kept-cc"));
@@ -154,10 +187,12 @@ pub fn compile_once(command: &mut Command) -> &mut Command {
     command
 }
 
-fn pkg_config(what: &str, static_link: bool) -> Vec<String> {
+fn pkg_config(what: &str, libpiste: Libpiste) -> Vec<String> {
     let mut command = Command::new("pkg-config");
-    if static_link {
-        command.arg("--static");
+    match libpiste {
+        Libpiste::Shared => {}
+        Libpiste::Static => _ = command.arg("--static"),
+        Libpiste::Inside => return vec![],
     }
     command
         .args([what, "piste"])
