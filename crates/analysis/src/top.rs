@@ -524,6 +524,7 @@ mod tests {
         for (column, row) in report.tables[1].columns.iter().zip(&report.tables[1].rows[0]) {
             let unknown = [
                 "pid",
+                "comm",
                 "user_percent",
                 "kernel_percent",
                 "waited_ns",

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use piste_analysis::analyses::name_and_number;
 use piste_analysis::model::{Call, Happening, Interruption, Listen, Occurrence, Request, Slice, System, ThreadId};
 use piste_analysis::spans;
 use piste_modelling::{GroundError, Programs, StreamGap, is_of_kernel};
@@ -677,7 +678,7 @@ impl Name {
         let (lane, text) = match label {
             Label::Text(text) => (None, text.clone()),
             Label::Thread(LaneId(lane)) => match subjects.get(*lane as usize)? {
-                Subject::Thread(thread) => (Some(*lane), format!("{} ({})", thread.name, thread.tid)),
+                Subject::Thread(thread) => (Some(*lane), name_and_number(&thread.name, thread.tid)),
                 _ => return None,
             },
         };

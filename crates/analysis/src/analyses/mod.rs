@@ -118,8 +118,12 @@ pub(crate) fn pid(system: &System, id: ThreadId) -> Value {
     system.thread(id).pid.into()
 }
 
+/// Absent where the trace does not say it.
 pub(crate) fn comm(system: &System, id: ThreadId) -> Value {
-    system.name_of(id).into()
+    match system.name_of(id) {
+        "" => Value::None,
+        name => name.into(),
+    }
 }
 
 /// How many system calls are missing in what is counted of some threads.
@@ -139,13 +143,20 @@ fn process_comm(system: &System, process: ProcessId) -> Value {
         .map_or(Value::None, |leader| comm(system, leader))
 }
 
-/// A thread by name and number: `cc1 (4711)`.
+/// A thread by name and number: `cc1 (4711)`. An idle thread has no number of its own.
 pub fn named(system: &System, id: ThreadId) -> String {
     let thread = system.thread(id);
     match system.name_of(id) {
         name if thread.tid == 0 => name.to_owned(),
-        "" => format!("({})", thread.tid),
-        name => format!("{name} ({})", thread.tid),
+        name => name_and_number(name, thread.tid),
+    }
+}
+
+/// `cc1 (4711)`, or `(4711)` where the name is unknown.
+pub fn name_and_number(name: &str, tid: i32) -> String {
+    match name {
+        "" => format!("({tid})"),
+        name => format!("{name} ({tid})"),
     }
 }
 

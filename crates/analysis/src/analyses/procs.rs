@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::totals::PerThread;
-use super::{COMM, LOG_LIMIT, PID, SWITCHES};
+use super::{COMM, LOG_LIMIT, PID, SWITCHES, comm};
 use crate::analysis::{Analysis, Description, Need, Options};
 use crate::model::{Listen, ProcessId, Slice, State, System, ThreadId};
 use crate::report::{Report, Table, Unit, Value, column, counted};
@@ -138,7 +138,7 @@ impl Procs {
     fn values(&self, system: &System, id: ThreadId, depth: i64, on_cpu: &BTreeMap<ProcessId, i64>) -> Vec<Value> {
         let thread = system.thread(id);
         // Of a process whose first thread is not in the trace there is another one of its threads here.
-        let name = if thread.leads() { system.name_of(id) } else { "" };
+        let name = if thread.leads() { comm(system, id) } else { Value::None };
         let lived = thread.born_ns.zip(thread.died_ns).map(|(born, died)| died - born);
         let programs = self
             .programs
@@ -151,7 +151,7 @@ impl Procs {
             lived.into(),
             on_cpu.get(&thread.process()).copied().into(),
             Value::Number(depth),
-            name.into(),
+            name,
             if programs.is_empty() {
                 Value::None
             } else {

@@ -60,7 +60,7 @@ fn processes_that_have_one_id_after_the_other_are_apart() {
         &LTT,
         USED_AGAIN,
         &["pid", "comm", "threads", "on_cpu_ns"],
-        &["1 shell 1 77", "5 first 2 13", "5 second 1 9", "9  1 1"],
+        &["1 shell 1 77", "5 first 2 13", "5 second 1 9", "9 - 1 1"],
     );
     check(
         &PROCS,
@@ -84,9 +84,9 @@ fn a_process_is_not_called_as_one_of_its_threads() {
         &LTT,
         lines,
         &["pid", "comm", "on_cpu_ns"],
-        &["5 child 80", "7  10", "8  9", "9  1"],
+        &["5 child 80", "7 - 10", "8 - 9", "9 - 1"],
     );
-    check(&PROCS, lines, &["pid", "comm"], &["7 ", "5 child"]);
+    check(&PROCS, lines, &["pid", "comm"], &["7 -", "5 child"]);
 }
 
 #[test]
