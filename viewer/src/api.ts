@@ -118,6 +118,8 @@ export interface Insight {
 	what: string;
 	begin_ns: string;
 	end_ns: string;
+	/** what was measured. */
+	how: string;
 	command: string;
 }
 

@@ -5,6 +5,7 @@ import type { Shown } from "./address";
 import { useAnswer } from "./answers";
 import * as api from "./api";
 import { aboutOf, meantBy, measureName } from "./changes";
+import { Prose } from "./prose";
 import type { Lanes } from "./rows";
 import { ANALYSES } from "./statistics";
 import { type Column, DataTable, measured } from "./tables";
@@ -151,7 +152,7 @@ export function DiffTable({ recordings: [before, after], isFinal, lanes, shown, 
 				{rows.length > 0 && <DataTable columns={columns} rows={rows} most={rows.length} />}
 				{[...new Set([...(diff?.notes ?? []), ...(diff?.findings ?? []).map(({ what }) => what)])].map((note) => (
 					<p key={note} class="faint">
-						{note}
+						<Prose text={note} />
 					</p>
 				))}
 			</div>

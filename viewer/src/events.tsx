@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
 import { FilterField } from "./filterfield";
 import { opened, type PageProps } from "./places";
+import { Prose } from "./prose";
 import type { Lanes } from "./rows";
 import { shownText } from "./tables";
 import { duration, moment } from "./time";
@@ -122,7 +123,7 @@ export function EventsPage({ recording, origin, whole, lanes, shown, show }: Pag
 				)}
 				{page?.notes.map((note) => (
 					<p key={note} class="faint">
-						{note}
+						<Prose text={note} />
 					</p>
 				))}
 				{page?.left_out && <p role="alert">More events happened at this time than a page can show.</p>}

@@ -20,6 +20,7 @@ import {
 	shareText,
 	stepTo,
 } from "./flame";
+import { Prose } from "./prose";
 import type { Lanes } from "./rows";
 import { type Span, shortened } from "./timeline";
 import { Tip } from "./tip";
@@ -137,13 +138,13 @@ export function FlameTab(props: Props & { range: Span }) {
 			{problem !== undefined && (
 				// Mostly, there is nothing to draw, and the sentence has the command that records it.
 				<p role="status">
-					<Commands text={problem} />
+					<Prose text={problem} />
 				</p>
 			)}
 			{graph && <Frames key={id} {...{ graph, enlarged, matches, enlarge, back, reset }} canBack={before.length > 0} />}
 			{notes.map((note) => (
 				<p key={note} class="faint">
-					<Commands text={note} />
+					<Prose text={note} />
 				</p>
 			))}
 		</div>
@@ -154,11 +155,6 @@ function foundText({ kind, frames }: Graph, { frames: found, total }: Matches): 
 	if (found.size === 0) return "no matching functions";
 	const count = `${found.size.toLocaleString("en-US")} ${found.size === 1 ? "frame" : "frames"}`;
 	return `${count}, ${costText(kind, total)}, ${shareText(total, frames[0]!.total)} of all`;
-}
-
-/** A sentence with commands between backticks. */
-function Commands({ text }: { text: string }) {
-	return <>{text.split("`").map((part, index) => (index % 2 === 0 ? part : <code key={index}>{part}</code>))}</>;
 }
 
 interface FramesProps {

@@ -3,6 +3,7 @@
 import type { Shown } from "./address";
 import { useAnswer } from "./answers";
 import * as api from "./api";
+import { Prose } from "./prose";
 import type { Lanes } from "./rows";
 import { duration, lengthOf, moment } from "./time";
 import type { Span } from "./timeline";
@@ -71,6 +72,7 @@ export function InsightsPage({ recording, origin, whole, lanes, show }: Props) {
 							<button type="button" class={`card ${insight.level}`} onClick={() => open(insight)}>
 								<strong>{insight.kind}</strong>
 								<span>{insight.what}</span>
+								<small>{insight.how}</small>
 								<small>
 									{moment(begin, 1e6)}, {duration(length)}
 								</small>
@@ -85,7 +87,9 @@ export function InsightsPage({ recording, origin, whole, lanes, show }: Props) {
 					<h3>What this trace does not show</h3>
 					<ul>
 						{answer.notes.map((note) => (
-							<li key={note}>{note}</li>
+							<li key={note}>
+								<Prose text={note} />
+							</li>
 						))}
 					</ul>
 				</>

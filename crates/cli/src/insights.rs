@@ -52,6 +52,8 @@ struct Answer {
 struct Told {
     #[serde(flatten)]
     insight: Insight,
+    /// What was measured.
+    how: String,
     /// The command that looks closer.
     command: String,
 }
@@ -77,6 +79,7 @@ pub(crate) fn insights(arguments: &Insights, json: bool) -> Result<(), Failure> 
     drop(progress);
     let (begin_ns, end_ns) = system.told();
     let tell = |insight: Insight| Told {
+        how: evidence(&insight),
         command: command(&insight.closer, &arguments.paths, Span::of(&traces)),
         insight,
     };
@@ -112,7 +115,7 @@ impl Answer {
             1 => format!("1 thing stands out in {time}\n"),
             many => format!("{} stand out in {time}\n", counted(many, "thing")),
         };
-        for Told { insight, command } in &self.insights {
+        for Told { insight, how, command } in &self.insights {
             let style = if insight.level == Level::Serious { BAD } else { STRONG };
             let span = format!(
                 "{} to {}",
@@ -120,7 +123,7 @@ impl Answer {
                 moment(insight.span_ns.1, zone)
             );
             let _ = writeln!(text, "\n{}: {}", styled(style, insight.kind), printable(&insight.what));
-            text += &labelled("how", &evidence(insight));
+            text += &labelled("how", how);
             text += &labelled("when", &span);
             text += &labelled("closer", &printable(command));
         }
@@ -128,7 +131,7 @@ impl Answer {
     }
 }
 
-/// `3 times, in all 120 ms, longest 80.0 ms`
+/// `3 times, in total 120 ms, longest 80.0 ms`
 pub(crate) fn evidence(insight: &Insight) -> String {
     let zone = TimeZone::UTC;
     let part = |(column, measured): &(Column, Value)| {
@@ -140,14 +143,19 @@ pub(crate) fn evidence(insight: &Insight) -> String {
         }
     };
     let mut text = String::new();
+    let mut is_after_list = false;
     for measured in &insight.evidence {
-        // `in all 120 ms of 2.00 s`
-        let between = match (text.is_empty(), measured.0.heading) {
-            (true, _) => "",
-            (_, "of") => " ",
+        let is_list = measured.0.unit == Unit::Durations;
+        let between = match measured.0.heading {
+            _ if text.is_empty() => "",
+            // `in total 120 ms of 2.00 s`
+            "of" => " ",
+            // `longest 80.0 ms; in read 70.0 ms, write 50.0 ms; on log 120 ms`
+            _ if is_list || is_after_list => "; ",
             _ => ", ",
         };
         text = text + between + &part(measured);
+        is_after_list = is_list;
     }
     text
 }

@@ -26,7 +26,7 @@ const HANGS_NS: i64 = 2_000_000_000;
 const CALLS: Column = column("calls", "system call", Unit::Count);
 const LIFE: Column = column("life_ns", "of", Unit::Nanoseconds);
 const BY_CALL: Column = column("by_call", "in", Unit::Durations);
-const BY_FILE: Column = column("by_file", "of", Unit::Durations);
+const BY_FILE: Column = column("by_file", "on", Unit::Durations);
 
 #[derive(Default)]
 pub(super) struct Uninterruptible {
