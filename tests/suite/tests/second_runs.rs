@@ -8,7 +8,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use piste_support::build_tree::repository;
-use piste_support::{Finished, Workplace, process};
+use piste_support::process::{self, Running, exists, wait_until};
+use piste_support::{Finished, Workplace};
+use rustix::process::Signal;
 
 const MANIFEST: &str = r#"
 [package]
@@ -157,6 +159,10 @@ impl Steps {
     }
 
     fn test(&self, options: &[&str]) -> Finished {
+        process::run(&mut self.command(options))
+    }
+
+    fn command(&self, options: &[&str]) -> Command {
         let mut command = Command::new(repository().join("tools/test"));
         command
             .arg("--stages")
@@ -165,7 +171,7 @@ impl Steps {
             .arg(self.place.path("logs"))
             .args(options)
             .env_remove("RUSTFLAGS");
-        process::run(&mut command)
+        command
     }
 
     /// The names of the tests in the order in which they ran.
@@ -374,6 +380,30 @@ fn a_stage_that_was_killed_fails_whatever_its_tests_said() {
         r#"echo "test result: ok. 1 passed; 0 failed; 0 ignored""#,
     );
     check(&steps.test(&[]), "3 passed, 1 failed, 1 skipped", false);
+}
+
+/// A shell, and what it runs.
+#[test]
+fn who_is_ended_by_a_signal_leaves_no_test_running() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let steps = script_stage(
+            "sleep 600 & echo $$ $! >\"$PIDS.part\"; mv \"$PIDS.part\" \"$PIDS\"; wait",
+            "",
+        );
+        let pids = steps.place.path("pids");
+        let mut ended = Running::start(steps.command(&[]).env("PIDS", &pids));
+        wait_until("the stage runs", || pids.exists());
+        let pids = fs::read_to_string(pids).expect("two numbers");
+        let pids: Vec<i32> = pids
+            .split_whitespace()
+            .map(|pid| pid.parse().expect("a number"))
+            .collect();
+        ended.signal(signal);
+        ended.finish().expect_status(128 + signal.as_raw());
+        for pid in pids {
+            wait_until("what ran has ended", || !exists(pid));
+        }
+    }
 }
 
 #[test]

@@ -289,8 +289,8 @@ impl System {
         }
     }
 
-    /// An event happened that only names the thread that has the CPU, or has just left it: the kernel traces a switch before it switches, and
-    /// nothing follows from events in between. They say nothing else that a thread does itself.
+    /// An event happened that names a thread and tells nothing that this thread did. It has the CPU, or has just left it: the kernel traces a
+    /// switch before it switches, and nothing follows from events in between.
     #[inline]
     fn glimpse(&mut self, at: &At, to: &mut dyn Listen) {
         if let Some((cpu, tid)) = self.enter(at, to)
@@ -317,6 +317,7 @@ impl System {
         Some((cpu, tid))
     }
 
+    /// An event of the CPU says that this thread has it.
     #[inline]
     fn believe(&mut self, tid: i32, cpu: u32, at: &At, to: &mut dyn Listen) {
         if !self.has_cpu(tid, cpu) {
