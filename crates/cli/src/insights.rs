@@ -123,7 +123,7 @@ impl Answer {
                 moment(insight.span_ns.1, zone)
             );
             let _ = writeln!(text, "\n{}: {}", styled(style, insight.kind), printable(&insight.what));
-            text += &labelled("how", how);
+            text += &labelled("how", &printable(how));
             text += &labelled("when", &span);
             text += &labelled("closer", &printable(command));
         }
@@ -220,4 +220,64 @@ fn top(folder: &Path) -> Option<Vec<Insight>> {
     }
     insights.retain(|insight| insight.level != Level::Information);
     Some(insights)
+}
+
+#[cfg(test)]
+mod tests {
+    use piste_analysis::report::column;
+
+    use super::*;
+
+    fn of(evidence: Vec<(Column, Value)>) -> Insight {
+        Insight {
+            kind: "lock convoy",
+            level: Level::Notable,
+            what: String::new(),
+            span_ns: (0, 1),
+            longest_ns: None,
+            cost_ns: 0,
+            evidence,
+            closer: Closer::new("futex"),
+        }
+    }
+
+    #[test]
+    fn lists_are_set_apart_from_what_is_around_them() {
+        let ns = |heading, ns| (column("ns", heading, Unit::Nanoseconds), Value::Number(ns));
+        let list = |heading, names: &[&str]| {
+            let all = names.iter().map(|name| ((*name).to_owned(), 2_000_000)).collect();
+            (column("list", heading, Unit::Durations), Value::Durations(all))
+        };
+        let insight = of(vec![
+            ns("in total", 4_000_000),
+            ns("of", 9_000_000),
+            list("in", &["read", "write"]),
+            list("on", &["log"]),
+            ns("longest", 1_000_000),
+        ]);
+        assert_eq!(
+            evidence(&insight),
+            "in total 4.00 ms of 9.00 ms; in read 2.00 ms, write 2.00 ms; on log 2.00 ms; longest 1.00 ms"
+        );
+    }
+
+    #[test]
+    fn names_in_a_trace_do_not_write_to_the_terminal_as_they_like() {
+        let name = Value::Durations(vec![("\u{1b}]0;owned\u{7}".to_owned(), 1)]);
+        let insight = of(vec![(column("held_by", "held by", Unit::Durations), name)]);
+        let answer = Answer {
+            begin_ns: 0,
+            end_ns: 1,
+            insights: vec![Told {
+                how: evidence(&insight),
+                command: String::new(),
+                insight,
+            }],
+            notes: vec![],
+            findings: vec![],
+        };
+        let text = answer.text(&TimeZone::UTC);
+        assert!(text.contains(r"\u{1b}]0;owned\u{7}"), "{text:?}");
+        assert!(!text.contains('\u{7}'), "{text:?}");
+    }
 }
