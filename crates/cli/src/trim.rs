@@ -2,17 +2,20 @@
 //! `piste trim`: a part of a trace as a trace. Also what writes traces in the other version of CTF, for export.rs.
 
 use std::borrow::Cow;
+use std::io;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
 use piste_ctf::read::schema::{Schema, Version};
 use piste_ctf::write::{self, Unwritable};
+use piste_modelling::files_with_names;
 use piste_reason::reason;
+use piste_symbols::binary::open as open_file;
 use piste_terminal::progress::Progress;
 use piste_trace::copy::{Copied, CopyError, Target, copy};
 use piste_trace::part::Part;
 use piste_trace::select::Selection;
-use piste_trace::{Finding, Findings, Trace};
+use piste_trace::{Finding, Findings, Trace, privacy};
 use serde::Serialize;
 
 use crate::arguments::{Trim, tell_absent};
@@ -111,10 +114,40 @@ impl Work<'_> {
             .iter()
             .map(target)
             .collect::<Result<Vec<Target>, Failure>>()?;
+        for (trace, target) in self.traces.iter().zip(&targets) {
+            self.copy_names(trace, &target.folder, unfinished.path())?;
+        }
         let copied = copy(self.traces, &targets, self.selection, findings);
         let copied = copied.map_err(|error| self.failure(error, unfinished.path()))?;
         unfinished.finish()?;
         Ok(copied)
+    }
+
+    /// Copies what says what lies at addresses, from beside a trace to beside its copy. Where that would be outside of the output, it is not done.
+    fn copy_names(&self, trace: &Trace, copy: &Path, part: &Path) -> Result<(), Failure> {
+        let Some(folder) = copy.parent().filter(|folder| folder.starts_with(part)) else {
+            return Ok(());
+        };
+        for from in files_with_names(trace) {
+            let Some(name) = from.file_name() else { continue };
+            let to = folder.join(name);
+            // That of another domain has the same.
+            if to.exists() {
+                continue;
+            }
+            let mut source = match open_file(&from) {
+                Ok(source) => source,
+                Err(error) => {
+                    let why = reason(&error);
+                    tell_sentence(&printable(&format!("{} is not copied: {why}", from.display())));
+                    continue;
+                }
+            };
+            let copied = privacy::file().write(true).create_new(true).open(&to);
+            let copied = copied.and_then(|mut copy| io::copy(&mut source, &mut copy));
+            copied.map_err(|error| self.failure(CopyError::Unwritable { path: to, error }, part))?;
+        }
+        Ok(())
     }
 
     /// The person knows the output by its own name.

@@ -191,12 +191,12 @@ impl Stream {
     }
 }
 
-fn create(path: &Path) -> Result<File, ImportError> {
+pub(crate) fn create(path: &Path) -> Result<File, ImportError> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path);
     file.map_err(|error| unwritable(path, error))
 }
 
-fn unwritable(path: &Path, error: io::Error) -> ImportError {
+pub(crate) fn unwritable(path: &Path, error: io::Error) -> ImportError {
     ImportError::Unwritable {
         path: path.to_owned(),
         error,

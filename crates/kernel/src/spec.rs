@@ -47,6 +47,16 @@ impl ChannelSpec {
         self.contexts.iter().chain(&self.added_contexts).copied()
     }
 
+    /// Events of it have the kernel's stack.
+    pub fn has_kernel_stacks(&self) -> bool {
+        let mut stacks = self
+            .rules
+            .iter()
+            .filter(|rule| rule.enabled)
+            .filter_map(|rule| rule.stack.as_ref());
+        stacks.any(|stack| stack.kernel)
+    }
+
     /// It records only some of the events that tell which threads have the CPUs, chosen by what is in them.
     pub fn filters_switches(&self) -> bool {
         let filtered = self.rules.iter().filter(|rule| rule.enabled && rule.filter.is_some());

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file `mappings.jsonl` of a recording: which programs and libraries were mapped where, in which process, from when on. pisted writes it beside
-//! the traces; crates/modelling reads it to name addresses. One JSON object a line, see docs/reference/trace-format.md.
+//! The files beside traces that say what lies at addresses; docs/reference/trace-format.md describes them. pisted writes them, crates/modelling reads
+//! them to name addresses. `mappings.jsonl` says which programs and libraries were mapped where, in which process, from when on: one JSON object a
+//! line. `kallsyms.gz` has the symbols of the kernel.
 
 use serde::{Deserialize, Serialize};
 
 /// Its name, in the folder of a recording.
 pub const FILE_NAME: &str = "mappings.jsonl";
+
+/// The name of the file beside it that has the kernel's symbols, if events have the kernel's stacks: text like that of /proc/kallsyms, packed by gzip.
+/// Behind an empty line are those that the kernel has had since the recording began.
+pub const KERNEL_SYMBOLS: &str = "kallsyms.gz";
 
 /// A line of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -39,6 +39,7 @@ pub use self::growing::Growing;
 pub use self::kernel_names::KernelNames;
 pub use self::live::{Live, hold_back};
 pub use self::lost::{StreamGap, StreamGaps};
+pub use self::mappings::files_with_names;
 pub use self::needs::{class_names, expect_one_kernel, is_of_kernel, kernel_traces, missing};
 pub use self::programs::{ProgramReader, Programs, read_programs};
 pub use self::symbols::{Network, Symbols};

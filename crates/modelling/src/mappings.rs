@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use piste_mappings::{Change, FILE_NAME, Line, Mapped};
+use piste_mappings::{Change, FILE_NAME, KERNEL_SYMBOLS, Line, Mapped};
 use piste_reason::reason;
 use piste_symbols::binary::open;
 use piste_trace::Trace;
@@ -204,23 +204,33 @@ fn map_over(mapped: &mut Parts, new: &Arc<Mapped>) {
 
 /// The files of these traces that are there.
 pub(crate) fn paths<'t>(traces: impl IntoIterator<Item = &'t Trace>) -> Vec<PathBuf> {
-    let of_trace = |trace: &Trace| {
-        let folder = std::path::absolute(&trace.folder).unwrap_or_default();
-        path(&folder).filter(|path| path.is_file())
-    };
-    let mut paths: Vec<PathBuf> = traces.into_iter().filter_map(of_trace).collect();
+    let mut paths: Vec<PathBuf> = traces
+        .into_iter()
+        .filter_map(|trace| beside(trace, FILE_NAME))
+        .collect();
     paths.sort();
     paths.dedup();
     paths
 }
 
-/// Where the file of a trace is: beside the folder of its domain, in the recording, the chunk or the snapshot.
-fn path(trace: &Path) -> Option<PathBuf> {
-    let is_domain = trace.file_name().is_some_and(|name| name == "kernel" || name == "user");
-    trace
-        .parent()
-        .filter(|_| is_domain)
-        .map(|folder| folder.join(FILE_NAME))
+/// The files beside a trace's folder that say what lies at addresses, where there are some.
+pub fn files_with_names(trace: &Trace) -> impl Iterator<Item = PathBuf> {
+    [FILE_NAME, KERNEL_SYMBOLS]
+        .into_iter()
+        .filter_map(|name| beside(trace, name))
+}
+
+/// A file that lies beside the folder of a trace's domain, in the recording, the chunk or the snapshot, if it is there.
+pub(crate) fn beside(trace: &Trace, name: &str) -> Option<PathBuf> {
+    let folder = std::path::absolute(&trace.folder).unwrap_or_default();
+    path(&folder, name).filter(|path| path.is_file())
+}
+
+fn path(trace: &Path, name: &str) -> Option<PathBuf> {
+    let name_of_domain = trace.file_name()?.to_str()?;
+    // Of files of trace-cmd, each clock may have a trace: kernel-CLOCK.
+    let is_domain = ["kernel", "user"].contains(&name_of_domain) || name_of_domain.starts_with("kernel-");
+    trace.parent().filter(|_| is_domain).map(|folder| folder.join(name))
 }
 
 /// What is read from files.
@@ -463,11 +473,16 @@ mod tests {
             ("/t/user", Some("/t/mappings.jsonl")),
             ("/t/snapshot-1/kernel", Some("/t/snapshot-1/mappings.jsonl")),
             ("/t/archives/1/kernel", Some("/t/archives/1/mappings.jsonl")),
+            ("/t/kernel-mono", Some("/t/mappings.jsonl")),
             ("/t/other", None),
             ("/t", None),
             ("/", None),
         ] {
-            assert_eq!(path(Path::new(trace)), expected.map(PathBuf::from), "{trace}");
+            assert_eq!(
+                path(Path::new(trace), FILE_NAME),
+                expected.map(PathBuf::from),
+                "{trace}"
+            );
         }
     }
 }

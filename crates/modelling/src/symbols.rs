@@ -153,10 +153,16 @@ struct Source<'t> {
 /// What an answer holds for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
-    /// Absent: the kernel.
-    place: Option<Place>,
+    memory: Memory,
     address: u64,
     bits: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Memory {
+    /// By number of the list of names.
+    Kernel(usize),
+    Process(Place),
 }
 
 /// The memory of a process between two changes of it.
@@ -170,23 +176,22 @@ struct Place {
 impl SymbolSource for Source<'_> {
     fn symbol(&mut self, origin: &Origin, address: u64, bits: u32) -> Option<&str> {
         let shared = &self.shared;
-        let place = match address {
+        let memory = match address {
             ..LOWEST => return None,
-            KERNEL.. => None,
-            _ => Some(shared.place(origin)?),
+            KERNEL.. => Memory::Kernel(shared.kernel.list_of(origin.trace)),
+            _ => Memory::Process(shared.place(origin)?),
         };
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();
         }
-        let find = || match place {
-            None => shared
-                .kernel
-                .symbols()
-                .symbol(address)
-                .map(|(name, behind)| shown(name, behind)),
-            Some(place) => shared.user_symbol(place, origin, address, bits),
+        let find = || match memory {
+            Memory::Kernel(list) => {
+                let symbol = shared.kernel.symbols(list).symbol(address);
+                symbol.map(|(name, behind)| shown(name, behind))
+            }
+            Memory::Process(place) => shared.user_symbol(place, origin, address, bits),
         };
-        let known = self.known.entry(Key { place, address, bits }).or_insert_with(find);
+        let known = self.known.entry(Key { memory, address, bits }).or_insert_with(find);
         known.as_deref()
     }
 }

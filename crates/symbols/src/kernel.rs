@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions and variables of the kernel that runs, as /proc/kallsyms lists them for those who may see addresses.
+//! Functions and variables of a kernel, as /proc/kallsyms lists them for those who may see addresses.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,6 +17,7 @@ struct Symbol {
     kind: Kind,
     /// Which module it is of; 0 is the kernel itself.
     module: u32,
+    came_later: bool,
     name: Box<str>,
 }
 
@@ -26,6 +27,29 @@ enum Kind {
     Data,
     /// It only says that what is before it ends there.
     End,
+}
+
+impl Symbol {
+    fn of_line<'l>(line: &'l str, came_later: bool, modules: &mut HashMap<&'l str, u32>) -> Option<Symbol> {
+        let mut words = line.split_ascii_whitespace();
+        let (address, letter, name) = (words.next()?, words.next()?, words.next()?);
+        let address = u64::from_str_radix(address, 16).ok().filter(|address| *address != 0)?;
+        let kind = match letter {
+            _ if ENDS.contains(&name) => Kind::End,
+            "t" | "T" | "w" | "W" => Kind::Code,
+            "d" | "D" | "b" | "B" | "r" | "R" | "v" | "V" => Kind::Data,
+            _ => return None,
+        };
+        let next = modules.len() as u32 + 1;
+        let module = words.next().map_or(0, |module| *modules.entry(module).or_insert(next));
+        Some(Symbol {
+            address,
+            kind,
+            module,
+            came_later,
+            name: name.into(),
+        })
+    }
 }
 
 /// Names for the ends of parts of the kernel. What lies behind them is not theirs.
@@ -55,39 +79,29 @@ impl KernelSymbols {
         Ok(KernelSymbols::of_list(&fs::read_to_string("/proc/kallsyms")?))
     }
 
-    /// Of a list like /proc/kallsyms: lines `ADDRESS TYPE NAME[ [MODULE]]`.
+    /// Of a list like /proc/kallsyms: lines `ADDRESS TYPE NAME[ [MODULE]]`. Behind an empty line may be a list of what came later, to modules and the
+    /// like. Where both have something, and not the same, neither is known.
     pub fn of_list(text: &str) -> KernelSymbols {
+        let (first, later) = text.split_once("\n\n").unwrap_or((text, ""));
         let mut modules: HashMap<&str, u32> = HashMap::new();
-        let mut symbol = |line| {
-            let mut words = str::split_ascii_whitespace(line);
-            let (address, letter, name) = (words.next()?, words.next()?, words.next()?);
-            let address = u64::from_str_radix(address, 16).ok().filter(|address| *address != 0)?;
-            let kind = match letter {
-                _ if ENDS.contains(&name) => Kind::End,
-                "t" | "T" | "w" | "W" => Kind::Code,
-                "d" | "D" | "b" | "B" | "r" | "R" | "v" | "V" => Kind::Data,
-                _ => return None,
-            };
-            let next = modules.len() as u32 + 1;
-            let module = words.next().map_or(0, |module| *modules.entry(module).or_insert(next));
-            let name = name.into();
-            Some(Symbol {
-                address,
-                kind,
-                module,
-                name,
-            })
-        };
-        let mut symbols: Vec<Symbol> = text.lines().filter_map(&mut symbol).collect();
+        let mut of_line = |line, came_later| Symbol::of_line(line, came_later, &mut modules);
+        let mut symbols: Vec<Symbol> = first.lines().filter_map(|line| of_line(line, false)).collect();
         let count = |kind| symbols.iter().filter(|symbol| symbol.kind == kind).count();
         // Without CONFIG_KALLSYMS_ALL, the list has no variables, only where sections with data begin and end.
         if count(Kind::Data) * LEAST_DATA_SHARE < count(Kind::Code) {
             let data = symbols.iter_mut().filter(|symbol| symbol.kind == Kind::Data);
             data.for_each(|symbol| symbol.kind = Kind::End);
         }
+        symbols.extend(later.lines().filter_map(|line| of_line(line, true)));
         // Of several names of a place the first in the list.
-        symbols.sort_by_key(|symbol| (symbol.address, symbol.kind == Kind::End));
-        symbols.dedup_by_key(|symbol| symbol.address);
+        symbols.sort_by_key(|symbol| (symbol.address, symbol.came_later, symbol.kind == Kind::End));
+        symbols.dedup_by(|next, kept| {
+            let is_same = next.address == kept.address;
+            if is_same && next.came_later != kept.came_later {
+                kept.kind = Kind::End;
+            }
+            is_same
+        });
         KernelSymbols { symbols }
     }
 
@@ -161,6 +175,28 @@ ffffffffc0800000 d table	[other]
             assert_eq!(symbols.function(address), function, "{address:#x}");
         }
         assert!(KernelSymbols::of_list("0000000000000000 T hidden\n").is_empty());
+    }
+
+    #[test]
+    fn what_came_later_has_names_where_nothing_else_was() {
+        let list = "\
+ffffffff81000000 T _stext
+ffffffffc0001000 t first\t[bpf]
+ffffffffc0001800 t second\t[bpf]
+
+ffffffffc0001800 t third\t[bpf]
+ffffffffc0003000 t fourth\t[module]
+ffffffffc0003000 t alias\t[module]
+";
+        let symbols = KernelSymbols::of_list(list);
+        for (address, name) in [
+            (0xffff_ffff_8100_0010, Some("_stext")),
+            (0xffff_ffff_c000_1010, Some("first")),
+            (0xffff_ffff_c000_1810, None),
+            (0xffff_ffff_c000_3010, Some("fourth")),
+        ] {
+            assert_eq!(symbols.function(address), name, "{address:#x}");
+        }
     }
 
     #[test]

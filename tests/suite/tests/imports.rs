@@ -277,6 +277,60 @@ fn every_command_reads_a_file_and_leaves_nothing_behind() {
     is_in(&["stats", "--processes", text(&sample(&place, "calls.dat"))], "dd");
 }
 
+/// A file of version 7 whose kernel has these symbols: in a section at its end.
+fn with_kernel_symbols(mut file: Vec<u8>, list: &str) -> Vec<u8> {
+    const KALLSYMS: u16 = 19;
+    let option = [&KALLSYMS.to_le_bytes()[..], &8_u32.to_le_bytes()].concat();
+    let place = file.windows(option.len()).position(|bytes| bytes == option);
+    let offset = place.expect("it says where its symbols are") + option.len();
+    let end = file.len() as u64;
+    file[offset..offset + 8].copy_from_slice(&end.to_le_bytes());
+    let count = list.len() as u32;
+    // Not compressed, and nothing describes it.
+    file.extend(
+        [
+            &KALLSYMS.to_le_bytes()[..],
+            &[0; 6],
+            &u64::from(count + 4).to_le_bytes(),
+        ]
+        .concat(),
+    );
+    file.extend([&count.to_le_bytes(), list.as_bytes()].concat());
+    file
+}
+
+#[test]
+fn addresses_of_the_kernel_have_the_names_that_the_file_has() {
+    let place = Workplace::new();
+    let bytes = fs::read(sample(&place, "stacks.dat")).expect("it is there");
+    let file = place.path("named.dat");
+    let list = "ffffffff8ecdbf00 T probe_of_switches\nffffffff8ecd7d00 t before_it\nffffffff8ecdd000 T next\n";
+    fs::write(&file, with_kernel_symbols(bytes.clone(), list)).expect("the folder is ours");
+    let view = |file: &Path| place.piste_succeeds(&["view", "--symbols", text(file), "--event", "sched_switch"]);
+    let viewed = view(&file);
+    assert!(
+        viewed.contains("0xFFFFFFFF8ECDBF96 <probe_of_switches+0x96>"),
+        "{viewed}"
+    );
+    assert!(viewed.contains("0xFFFFFFFF8ECD7DCE <before_it+0xce>"), "{viewed}");
+    // Names need no root, and stay with what is imported.
+    place.piste_succeeds(&["import", text(&file), "-o", "kept"]);
+    assert_eq!(view(&place.path("kept")), viewed);
+    let flame = place.piste_succeeds(&["analyze", "flame", text(&file)]);
+    assert!(flame.contains("probe_of_switches"), "{flame}");
+
+    // The kernel hides addresses from users.
+    let hidden: String = list.lines().map(|line| format!("{:016}{}\n", 0, &line[16..])).collect();
+    fs::write(&file, with_kernel_symbols(bytes, &hidden)).expect("the folder is ours");
+    let view = place.piste(&["view", "--symbols", text(&file), "--event", "sched_switch"]);
+    view.expect_success();
+    assert!(
+        view.stderr
+            .contains("addresses of the kernel have no names: the trace is from another boot"),
+        "{view}"
+    );
+}
+
 #[test]
 fn what_cannot_be_imported_is_refused() {
     let place = Workplace::new();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use piste_support::build_tree::binary;
-use piste_support::process::{self, Finished};
+use piste_support::process::{self, Finished, wait_until};
 use piste_support::report::{number, record_whole, text};
 use piste_support::{Compilation, Workplace, kernel, users};
 use serde_json::Value;
@@ -342,28 +342,101 @@ fn addresses_in_events_of_the_kernel_are_named() {
     );
     assert!(schedule[0]["stack"].to_string().contains("__schedule+0x"), "{schedule}");
 
-    // Of another boot, addresses of the kernel are others.
+    // After another boot, the kernel's addresses are others: the names are those in the recording.
+    become_of_another_boot(&trace);
+    let events = ["--event", "timer_hrtimer_expire_entry,syscall_entry_futex,sched_switch"];
+    let other = view(&place, &trace, &events);
+    assert!(other.stdout.contains(" <hrtimer_wakeup>"), "{other}");
+    assert!(
+        other.stdout.contains("<__schedule+0x") && !other.stderr.contains("have no names"),
+        "{other}"
+    );
+    // So are those of a copy, of locks too.
+    let part = text(&place.path("copy")).to_owned();
+    place.piste_succeeds(&["trim", &trace, "-o", &part]);
+    let part = view(&place, &part, &events);
+    assert_eq!(part.stdout, other.stdout);
+    assert!(!part.stderr.contains("have no names"), "{part}");
+
+    let list = Path::new(&trace).join("kallsyms.gz");
+    let packed = fs::read(&list).expect("recordings with stacks of the kernel have it");
+
+    // Half of a file, or none.
+    fs::write(&list, &packed[..packed.len() / 2]).expect("it is ours");
+    let half = view(&place, &trace, &events);
+    assert!(
+        half.stderr.contains("cannot read all of ") && half.stderr.contains("kallsyms.gz"),
+        "{half}"
+    );
+    fs::remove_file(&list).expect("it is ours");
+    let none = view(&place, &trace, &events);
+    let note = "addresses of the kernel have no names: the trace is from another boot";
+    assert!(
+        none.stderr.contains(note) && !none.stdout.contains(" <hrtimer"),
+        "{none}"
+    );
+    // The files of programs are the same.
+    assert!(none.stdout.contains(" <till_lock>"), "{none}");
+}
+
+/// Changes what a trace says about the machine's boot.
+fn become_of_another_boot(trace: &str) {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the kernel has it");
     for domain in ["kernel", "user"] {
-        let metadata = Path::new(&trace).join(domain).join("metadata");
+        let metadata = Path::new(trace).join(domain).join("metadata");
         if let Ok(text) = fs::read_to_string(&metadata) {
             let other = text.replace(boot.trim(), "01234567-89ab-4def-8123-456789abcdef");
             assert_ne!(text, other);
             fs::write(metadata, other).expect("it is ours");
         }
     }
-    let other = view(
-        &place,
-        &trace,
-        &["--event", "timer_hrtimer_expire_entry,syscall_entry_futex"],
-    );
-    let note = "addresses of the kernel have no names: the trace is from another boot";
-    assert!(
-        other.stderr.contains(note) && !other.stdout.contains(" <hrtimer"),
-        "{other}"
-    );
-    // The files of programs are the same.
-    assert!(other.stdout.contains(" <till_lock>"), "{other}");
+}
+
+#[test]
+fn each_part_of_a_recording_with_stacks_has_the_kernels_symbols() {
+    let Some(place) = kernel::workplace() else { return };
+    let output = place.path("parts");
+    let piste = |arguments: &[&str]| place.piste_succeeds(arguments);
+    piste(&["create", "parts", "-o", text(&output)]);
+    piste(&["enable-event", "-k", "sched_switch"]);
+    piste(&["start"]);
+    let listed = |folder: &Path| folder.join("kallsyms.gz").exists();
+    // Nothing needs them yet.
+    piste(&["rotate"]);
+    piste(&["enable-event", "-k", "sched_wakeup", "--callstack", "kernel"]);
+    wait_until("the symbols are written", || listed(&output));
+    piste(&["rotate"]);
+    wait_until("those of the next chunk are", || listed(&output));
+    piste(&["destroy"]);
+    place.let_others_record();
+    let archives = output.join("archives");
+    let mut chunks: Vec<PathBuf> = fs::read_dir(&archives)
+        .expect("there are chunks")
+        .map(|entry| entry.expect("it can be read").path())
+        .collect();
+    chunks.sort();
+    // The last one stays in the folder.
+    let chunks: Vec<bool> = chunks.iter().chain([&output]).map(|chunk| listed(chunk)).collect();
+    assert_eq!(chunks, [false, true, true], "{}", output.display());
+}
+
+#[test]
+fn a_snapshot_with_stacks_has_the_kernels_symbols() {
+    let Some(place) = kernel::workplace() else { return };
+    let output = place.path("moments");
+    let piste = |arguments: &[&str]| place.piste_succeeds(arguments);
+    piste(&["create", "moments", "--snapshot", "-o", text(&output)]);
+    piste(&["enable-event", "-k", "sched_switch", "--callstack", "kernel"]);
+    piste(&["start"]);
+    piste(&["snapshot", "record"]);
+    piste(&["destroy"]);
+    place.let_others_record();
+    let snapshot = fs::read_dir(&output).expect("there is a snapshot").next();
+    let snapshot = snapshot.expect("there is a snapshot").expect("it can be read").path();
+    become_of_another_boot(text(&snapshot));
+    let switches = view(&place, text(&snapshot), &["--event", "sched_switch"]);
+    switches.expect_success();
+    assert!(switches.stdout.contains("<__schedule+0x"), "{switches}");
 }
 
 // ---- code that was made at run time ----

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of code: of the files that are on this computer still, and of the kernel that runs, if traces are of it.
+//! Names of code: of the files that are on this computer still, and of the kernel that was recorded.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -74,6 +74,6 @@ impl Resolve for Resolver {
     }
 
     fn in_kernel(&mut self, address: u64) -> Option<String> {
-        self.kernel.symbols().function(address).map(str::to_owned)
+        self.kernel.function(address).map(str::to_owned)
     }
 }

@@ -5,7 +5,10 @@
 //! A thread of the session does it. The kernel reports changes in perf events (mappings/rings.rs); what was mapped before is read from /proc
 //! (mappings/present.rs). The lines go to a file beside the kernel's part of the trace, or, in a flight recorder, into memory until a snapshot
 //! (mappings/log.rs).
+//!
+//! Where events have the kernel's stacks, a file beside it has the kernel's symbols (mappings/kernel_symbols.rs).
 
+mod kernel_symbols;
 mod log;
 mod present;
 mod rings;
@@ -19,9 +22,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use piste_kernel::spec::Tracked;
 use piste_kernel::tracked::Hiding;
-use piste_mappings::FILE_NAME;
+use piste_mappings::{FILE_NAME, KERNEL_SYMBOLS};
 use rustix::thread::gettid;
 
+use self::kernel_symbols::KernelSymbols;
 use self::log::{Log, To};
 use self::present::Present;
 use self::rings::Rings;
@@ -60,10 +64,19 @@ pub(super) struct MappingRecorder {
 enum Ask {
     /// Write the lines kept in memory.
     Snapshot(Output, Sender<()>),
-    /// Continue in the file of the next chunk.
-    MoveOn(To, Sender<()>),
+    /// Continue in the file of the next chunk, in this folder.
+    MoveOn(To, PathBuf, Sender<()>),
     /// Record other processes from now on.
     Track(Tracked),
+    /// Write the kernel's symbols too.
+    NameKernel,
+}
+
+/// What the thread has.
+struct Work {
+    log: Log,
+    rings: Rings,
+    symbols: KernelSymbols,
 }
 
 /// Lines that are being written.
@@ -76,18 +89,21 @@ impl MappingRecorder {
     /// Begins, in the folder of a recording. `None` when it cannot be written: the trace has everything else, and addresses in it have no names.
     pub(super) fn begin(wanted: Wanted<'_>, folder: &Path) -> Option<MappingRecorder> {
         let to = To::file(wanted.owner, &folder.join(FILE_NAME)).ok()?;
-        Self::start(wanted, to)
+        Self::start(wanted, to, Some(folder.to_owned()))
     }
 
     /// Begins to keep in memory what snapshots will have.
     pub(super) fn keep(wanted: Wanted<'_>) -> Option<MappingRecorder> {
-        Self::start(wanted, To::memory())
+        Self::start(wanted, To::memory(), None)
     }
 
-    fn start(wanted: Wanted<'_>, to: To) -> Option<MappingRecorder> {
+    fn start(wanted: Wanted<'_>, to: To, folder: Option<PathBuf>) -> Option<MappingRecorder> {
         let begun_ns = now_ns();
-        let mut rings = Rings::open().unwrap_or_else(|_| Rings::none());
-        let mut log = Log::new(to, Present::new(wanted.owner.clone()), wanted.tracked);
+        let mut work = Work {
+            rings: Rings::open().unwrap_or_else(|_| Rings::none()),
+            log: Log::new(to, Present::new(wanted.owner.clone()), wanted.tracked),
+            symbols: KernelSymbols::new(wanted.owner.clone(), folder),
+        };
         let (asks, asked) = channel();
         let (end, ended) = channel();
         let (hidings, is_continued) = (wanted.hidings, wanted.is_continued);
@@ -95,12 +111,13 @@ impl MappingRecorder {
             let hidden = hide_own_thread(hidings);
             let since = Instant::now();
             while since.elapsed() < HIDING_MAX && hidden.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                log.hold(&mut rings);
+                work.log.hold(&mut work.rings);
             }
             // A disk that is full ends it early.
-            let _ = log
-                .begin(begun_ns, is_continued, &mut rings)
-                .and_then(|()| record(&mut log, &mut rings, &asked));
+            let _ = work
+                .log
+                .begin(begun_ns, is_continued, &mut work.rings)
+                .and_then(|()| work.record(&asked));
             drop(end);
         };
         thread::Builder::new()
@@ -122,7 +139,7 @@ impl MappingRecorder {
         };
         let (end, ended) = channel();
         self.before = Some(Writing::new(ended));
-        self.asks.send(Ask::MoveOn(to, end)).is_ok()
+        self.asks.send(Ask::MoveOn(to, folder.to_owned(), end)).is_ok()
     }
 
     /// Whether the file of the previous chunk is complete, or has taken too long.
@@ -134,6 +151,11 @@ impl MappingRecorder {
     pub(super) fn track(&self, tracked: Tracked) {
         // A thread that has ended early records nothing more.
         let _ = self.asks.send(Ask::Track(tracked));
+    }
+
+    /// Writes the kernel's symbols too, from now on.
+    pub(super) fn name_kernel(&self) {
+        let _ = self.asks.send(Ask::NameKernel);
     }
 
     /// Ends when everything up to now is written.
@@ -168,18 +190,22 @@ impl Writing {
     }
 }
 
-/// Moves the file of a recording with the chunk that ends.
+/// Moves the files of a recording with the chunk that ends.
 pub(super) fn move_to(chunk: &Path, folder: &Path, owner: &Person) {
     if let Ok(_as_owner) = owner.enter() {
-        // Where it stays, it is that of all chunks.
-        let _ = fs::rename(folder.join(FILE_NAME), chunk.join(FILE_NAME));
+        for name in [FILE_NAME, KERNEL_SYMBOLS] {
+            // Where it stays, it is that of all chunks.
+            let _ = fs::rename(folder.join(name), chunk.join(name));
+        }
     }
 }
 
-/// Removes the file of a snapshot that came to nothing.
+/// Removes the files of a snapshot that came to nothing.
 pub(super) fn remove(output: &Output) {
     if let Ok(_as_owner) = output.owner.enter() {
-        let _ = fs::remove_file(output.folder.join(FILE_NAME));
+        for name in [FILE_NAME, KERNEL_SYMBOLS] {
+            let _ = fs::remove_file(output.folder.join(name));
+        }
     }
 }
 
@@ -197,34 +223,47 @@ fn hide_own_thread(hidings: Vec<Hiding>) -> Receiver<()> {
     ended
 }
 
-/// Records until nobody can ask for anything any more.
-///
-/// # Errors
-/// The file cannot be written.
-fn record(log: &mut Log, rings: &mut Rings, asked: &Receiver<Ask>) -> io::Result<()> {
-    loop {
-        match asked.recv_timeout(INTERVAL) {
-            Ok(Ask::Snapshot(output, end)) => {
-                log.empty(rings, true)?;
-                // A snapshot without it has everything else.
-                let _ = write(&output, &log.kept());
-                drop(end);
+impl Work {
+    /// Records until nobody can ask for anything any more.
+    ///
+    /// # Errors
+    /// The file of the lines cannot be written. Without that of the kernel's symbols, a trace has everything else.
+    fn record(&mut self, asked: &Receiver<Ask>) -> io::Result<()> {
+        loop {
+            let Work { log, rings, symbols } = self;
+            match asked.recv_timeout(INTERVAL) {
+                Ok(Ask::Snapshot(output, end)) => {
+                    log.empty(rings, true)?;
+                    // A snapshot without it has everything else.
+                    let _ = write(&output, &log.kept());
+                    let _ = symbols.write(&output, &mut || log.hold(rings));
+                    drop(end);
+                }
+                Ok(Ask::MoveOn(to, folder, end)) => {
+                    // The next chunk may be on another disk.
+                    let _ = log.empty(rings, true);
+                    let list = symbols.end(&mut || log.hold(rings)).unwrap_or_default();
+                    drop(end);
+                    log.move_on(to, rings)?;
+                    let _ = symbols.go_on(folder, &list, &mut || log.hold(rings));
+                }
+                Ok(Ask::Track(tracked)) => {
+                    log.empty(rings, true)?;
+                    log.track(&tracked, rings)?;
+                }
+                Ok(Ask::NameKernel) => {
+                    let _ = symbols.want(&mut || log.hold(rings));
+                }
+                Err(RecvTimeoutError::Timeout) => log.empty(rings, false)?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    log.empty(rings, true)?;
+                    let _ = symbols.end(&mut || ());
+                    return Ok(());
+                }
             }
-            Ok(Ask::MoveOn(to, end)) => {
-                // The next chunk may be on another disk.
-                let _ = log.empty(rings, true);
-                drop(end);
-                log.move_on(to, rings)?;
+            if log.is_long() {
+                log.begin_again(rings)?;
             }
-            Ok(Ask::Track(tracked)) => {
-                log.empty(rings, true)?;
-                log.track(&tracked, rings)?;
-            }
-            Err(RecvTimeoutError::Timeout) => log.empty(rings, false)?,
-            Err(RecvTimeoutError::Disconnected) => return log.empty(rings, true),
-        }
-        if log.is_long() {
-            log.begin_again(rings)?;
         }
     }
 }

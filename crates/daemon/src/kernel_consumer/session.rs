@@ -249,6 +249,7 @@ impl Session {
                 }
             }
         }
+        self.name_kernel();
         self.tell_notes(outbox);
     }
 
@@ -432,6 +433,16 @@ impl Session {
             (None, Some(folder)) => MappingRecorder::begin(wanted, folder),
             _ => MappingRecorder::keep(wanted),
         };
+        self.name_kernel();
+    }
+
+    /// Has the kernel's symbols written as well, if events have the kernel's stacks. Without stacks, the few addresses of the kernel are not worth it.
+    fn name_kernel(&self) {
+        if let Some(mappings) = &self.mappings
+            && self.channels.values().any(|channel| channel.spec.has_kernel_stacks())
+        {
+            mappings.name_kernel();
+        }
     }
 
     /// Has the last mappings written.

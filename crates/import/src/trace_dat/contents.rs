@@ -12,7 +12,7 @@ use piste_syscalls::Architecture;
 use super::MAGIC;
 use super::options::{Buffer, CpuPart, Options, cpu_count};
 use super::sections::{FilePart, Section};
-use super::texts::{CMDLINES, EVENT_FORMATS, FTRACE_EVENTS, HEADER_INFO, PRINTK, Texts};
+use super::texts::{CMDLINES, EVENT_FORMATS, FTRACE_EVENTS, HEADER_INFO, KALLSYMS, PRINTK, Texts};
 use super::unpack::Compression;
 use crate::bytes::{Bytes, Unread};
 use crate::notes::Notes;
@@ -27,6 +27,8 @@ pub(crate) struct Contents {
     pub(crate) catalog: Arc<Catalog>,
     /// Names of threads, as the kernel last knew them.
     pub(crate) names: Vec<(i32, String)>,
+    /// Lines like those of /proc/kallsyms; empty where the file has none.
+    pub(crate) kernel_symbols: String,
     pub(crate) options: Options,
     /// The top instance's is the first, and has no name. All have the size of their pages.
     pub(crate) buffers: Vec<Buffer>,
@@ -92,6 +94,7 @@ impl Contents {
             compression,
             layout,
             names: texts.names(),
+            kernel_symbols: texts.kernel_symbols,
             catalog: Arc::new(Catalog::of_texts(texts.formats, texts.constants).on(architecture(&options))),
             options,
             buffers,
@@ -223,6 +226,7 @@ impl Sections<'_> {
             (HEADER_INFO, "its description of pages"),
             (FTRACE_EVENTS, "its formats of ftrace events"),
             (EVENT_FORMATS, "its formats of events"),
+            (KALLSYMS, "its kallsyms"),
             (PRINTK, "its printk_formats"),
             (CMDLINES, "its names of threads"),
         ];
@@ -233,6 +237,8 @@ impl Sections<'_> {
                     let data = self.text(id, *offset, what);
                     data.and_then(|data| texts.read_section(id, &mut Bytes::new(&data[..], what)))
                 }
+                // Without names, addresses are numbers.
+                None if id == KALLSYMS => Ok(()),
                 None => Err(format!("{what} is missing").into()),
             };
             match (read, id) {

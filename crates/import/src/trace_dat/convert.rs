@@ -4,9 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use piste_ctf::{EnvironmentValue, Trace};
+use piste_mappings::KERNEL_SYMBOLS;
 
 use super::channel::{Channel, Named};
 use super::clock::clock;
@@ -14,7 +18,7 @@ use super::contents::Contents;
 use super::names;
 use super::options::{Buffer, CpuPart};
 use super::survey::{Seen, Stop, Survey};
-use crate::folder::TraceFolder;
+use crate::folder::{TraceFolder, create, unwritable};
 use crate::notes::Notes;
 use crate::{ImportError, Watch};
 
@@ -61,7 +65,21 @@ impl Work<'_> {
             };
             self.trace(clock, &buffers, &folder.join(name))?;
         }
-        Ok(())
+        self.name_kernel(folder)
+    }
+
+    /// Names for the kernel's addresses, beside the traces, unless the kernel hid its addresses from whoever recorded.
+    fn name_kernel(&self, folder: &Path) -> Result<(), ImportError> {
+        let list = &self.contents.kernel_symbols;
+        if list.lines().all(|line| line.starts_with("0000000000000000 ")) {
+            return Ok(());
+        }
+        let path = folder.join(KERNEL_SYMBOLS);
+        let mut packed = GzEncoder::new(create(&path)?, Compression::fast());
+        let written = packed
+            .write_all(list.as_bytes())
+            .and_then(|()| packed.finish().map(drop));
+        written.map_err(|error| unwritable(&path, error))
     }
 
     fn trace(&mut self, clock_name: &str, buffers: &[&Buffer], folder: &Path) -> Result<(), ImportError> {

@@ -15,6 +15,8 @@ pub(crate) struct Texts {
     header_event: String,
     /// Group and text of each.
     pub(crate) formats: Vec<(String, String)>,
+    /// As in /proc/kallsyms.
+    pub(crate) kernel_symbols: String,
     pub(crate) constants: String,
     command_lines: String,
 }
@@ -23,6 +25,7 @@ pub(crate) struct Texts {
 pub(crate) const HEADER_INFO: u16 = 16;
 pub(crate) const FTRACE_EVENTS: u16 = 17;
 pub(crate) const EVENT_FORMATS: u16 = 18;
+pub(crate) const KALLSYMS: u16 = 19;
 pub(crate) const PRINTK: u16 = 20;
 pub(crate) const CMDLINES: u16 = 21;
 
@@ -39,9 +42,7 @@ impl Texts {
         self.read_headers(from)?;
         self.read_ftrace(from)?;
         self.read_events(from)?;
-        from.what = "its kallsyms";
-        let kallsyms_bytes = from.u32()?;
-        from.skip(kallsyms_bytes.into())?;
+        self.read_kernel_symbols(from)?;
         self.read_constants(from)?;
         self.read_command_lines(from)
     }
@@ -52,6 +53,7 @@ impl Texts {
             HEADER_INFO => self.read_headers(from),
             FTRACE_EVENTS => self.read_ftrace(from),
             EVENT_FORMATS => self.read_events(from),
+            KALLSYMS => self.read_kernel_symbols(from),
             PRINTK => self.read_constants(from),
             _ => self.read_command_lines(from),
         }
@@ -95,6 +97,13 @@ impl Texts {
             let text = from.long_text(count, FORMAT_BYTES_MAX)?;
             self.formats.push((system.to_owned(), text));
         }
+        Ok(())
+    }
+
+    fn read_kernel_symbols(&mut self, from: &mut Bytes<impl Read>) -> Result<(), Unread> {
+        from.what = "its kallsyms";
+        let count = from.u32()?;
+        self.kernel_symbols = from.long_text(count.into(), SECTION_BYTES_MAX)?;
         Ok(())
     }
 
