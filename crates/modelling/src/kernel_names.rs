@@ -15,8 +15,8 @@ use piste_trace::Trace;
 
 use crate::mappings;
 
-/// No more of a file is unpacked: it is ten times what a kernel with all its modules says.
-const LIST_BYTES_MAX: u64 = 256 << 20;
+/// No more of a file is unpacked. What a kernel with all its modules says is a sixth of it.
+const LIST_BYTES_MAX: u64 = 64 << 20;
 
 /// The names in some traces. Lists are read when a name is asked for.
 #[derive(Debug)]
@@ -100,8 +100,12 @@ impl KernelNames {
             .iter()
             .chain(&self.of_all)
             .filter_map(|list| list.known.get());
-        let why = asked.into_iter().find_map(|known| known.missing.as_deref())?;
-        Some(format!("{what} have no names: {why}"))
+        let mut lacking = asked.filter_map(|known| known.missing.as_deref().map(|why| (known, why)));
+        let (known, why) = lacking.next()?;
+        Some(match known.symbols.is_empty() {
+            true => format!("{what} have no names: {why}"),
+            false => format!("some of {what} may have no names: {why}"),
+        })
     }
 }
 
@@ -158,11 +162,13 @@ impl Known {
                 ))),
                 _ => Ok(()),
             });
-        let why = |error| format!("cannot read all of {}: {}", path.display(), reason(&error));
-        Known {
-            symbols: KernelSymbols::of_list(&String::from_utf8_lossy(&list)),
-            missing: unreadable.err().map(why),
-        }
+        let symbols = KernelSymbols::of_list(&String::from_utf8_lossy(&list));
+        let path = path.display();
+        let missing = match unreadable {
+            Err(error) => Some(format!("cannot read all of {path}: {}", reason(&error))),
+            Ok(()) => symbols.is_empty().then(|| format!("there are none in {path}")),
+        };
+        Known { symbols, missing }
     }
 }
 
@@ -203,10 +209,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(KERNEL_SYMBOLS);
         let half = packed.len() / 2;
+        let empty = GzEncoder::new(Vec::new(), Compression::fast()).finish().unwrap();
         for (bytes, begins, is_whole) in [
             (&packed[..], true, true),
             (&packed[..half], true, false),
             (b"no gzip at all", false, false),
+            (&empty, false, false),
             (b"", false, false),
         ] {
             fs::write(&path, bytes).unwrap();

@@ -120,7 +120,7 @@ impl<'t> Symbols<'t> {
     /// Sentences about names that are not known, of those that were asked for.
     pub fn notes(&self) -> Vec<String> {
         let shared = &self.0;
-        let mut notes = Vec::from_iter(shared.kernel.note("addresses of the kernel"));
+        let mut notes = Vec::from_iter(shared.kernel.note("the addresses of the kernel"));
         let told = shared.machines.iter().filter_map(|machine| machine.told.get());
         notes.extend(told.flat_map(|told| told.mappings.notes.iter().cloned()));
         if shared.machines.iter().any(Machine::lacks_mappings) {

@@ -514,7 +514,7 @@ fn an_interrupted_run_leaves_nothing() {
             command.env_remove("CC");
         }
         let mut running = Running::start(command.stdin(Stdio::null()));
-        wait_until(&format!("{runs} runs"), || bench.runs(runs));
+        running.wait_until(&format!("{runs} runs"), || bench.runs(runs));
         running.signal(signal);
         let finished = running.finish();
         let written = fs::read_to_string(&result).expect("it is there");
@@ -546,7 +546,7 @@ fn what_a_killed_run_left_is_removed_by_the_next_one() {
     let bench = Bench::alone();
     let mut running = bench.start("bench uprobe lttng piste");
     let all_run = || ["probed", "lttng", "piste"].iter().all(|name| bench.measures(name));
-    wait_until("all programs run", all_run);
+    running.wait_until("all programs run", all_run);
     // Another run takes nothing from one that lives, even if that does nothing.
     running.signal(Signal::STOP);
     let made = bench.made_in_tracefs();
@@ -767,7 +767,7 @@ fn an_interrupted_calibration_keeps_the_older_one() {
         }
         let command = command.env("PISTE_CALIBRATION", &kept).stdin(Stdio::null());
         let mut running = Running::start(command);
-        wait_until(&format!("{runs} runs"), || bench.runs(runs));
+        running.wait_until(&format!("{runs} runs"), || bench.runs(runs));
         running.signal(Signal::INT);
         let finished = running.finish();
         assert!(finished.expect_status(130).stderr.contains("interrupted"), "{finished}");
@@ -854,7 +854,7 @@ fn what_recording_adds_to_a_command_is_measured_in_pairs() {
     let mut command = bench.command("bench overhead --record=--no-kernel");
     let mut running = Running::start(command.args(["--", "sh", "-c", &script]).stdin(Stdio::null()));
     let pids = || fs::read_to_string(&log).unwrap_or_default();
-    wait_until("the command runs", || pids().ends_with('\n'));
+    running.wait_until("the command runs", || pids().ends_with('\n'));
     running.signal(Signal::INT);
     running.finish().expect_status(130);
     let pid = pids().trim().to_owned();

@@ -168,6 +168,19 @@ impl Running {
         self.child.try_wait().expect("it is our child").is_none()
     }
 
+    /// Waits until something is so that is so only while it runs.
+    ///
+    /// # Panics
+    /// It ends before that.
+    pub fn wait_until(&mut self, what: &str, mut is_so: impl FnMut() -> bool) {
+        wait_until(what, || {
+            let runs = self.runs();
+            let is_now = is_so();
+            assert!(is_now || runs, "{what}: it has ended: {}", self.finish());
+            is_now
+        });
+    }
+
     /// Closes its standard input and waits for its end.
     pub fn finish(&mut self) -> Finished {
         self.stdin = None;
